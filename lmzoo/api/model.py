@@ -4,38 +4,49 @@ import logging
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from inspect import signature
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor
 
-from lmzoo.core.errors import UserError, nearest
+from lmzoo.core.errors import UserError, nearest, pluralize
 from lmzoo.core.options import Count, unfit
-from lmzoo.corpus import EOS_ID, Context, Vocabulary
-from lmzoo.corpus.conditions import label_number
+from lmzoo.corpus import EOS, EOS_ID, Context, Vocabulary
+from lmzoo.corpus.conditions import label_number, unlabelled
 from lmzoo.corpus.corpus import SPLITS
+from lmzoo.corpus.form import require_tokenizer
+from lmzoo.corpus.tokenizer import TOKENIZERS
+from lmzoo.corpus.vocabulary import utf8
 from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.lines import (
     Line,
+    Lines,
     as_read,
     encode_prompt,
     file_parts,
     known_words,
-    scored,
     scored_parts,
+    scored_texts,
     stream_warning,
     unknown_warning,
 )
 from lmzoo.protocol.model import LanguageModel, evaluating
-from lmzoo.protocol.perplexity import Score, checked
+from lmzoo.protocol.perplexity import Score, checked, row_logprobs
 from lmzoo.protocol.reader import Reader
 from lmzoo.protocol.sampling import beam_search, sample
 from lmzoo.runs.directory import Run
 from lmzoo.runs.results import perplexities
 
 log = logging.getLogger(__name__)
+
+
+Unit = Literal["bits", "nats"]
+
+UNITS = {"bits": 1 / math.log(2), "nats": 1.0}
+"""The factor from nats to each unit."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,21 +98,73 @@ class Loaded:
             condition: its label, where the run's lines have labels; without it p(x) = Σ_c p(c) p(x | c). So it is in
                 `surprisal` and `next_words`, too.
         """
-        if isinstance(text, bytes) or not isinstance(text, Iterable):
-            raise UserError(f"{text!r}: is neither a text nor a list of texts")
-        lines = self._lines([text] if isinstance(text, str) else list(text), condition)
+        lines = self._lines(_listed(text), condition)
         _warn(unknown_warning(sum(line.unknown for line in lines), sum(len(line.words) for line in lines), "text"))
         logprobs = [line.logprob for line in lines]
         return logprobs[0] if isinstance(text, str) else logprobs
 
-    def surprisal(self, text: str, condition: str | None = None) -> list[tuple[str, float]]:
-        """-log2 p in bits of each word of a line that stands alone, and of its `<eos>`.
+    @overload
+    def surprisal(
+        self,
+        text: str,
+        *,
+        context: str | None = None,
+        tokenize: str | None = None,
+        unit: Unit = "bits",
+        condition: str | None = None,
+    ) -> list[tuple[str, float]]: ...
 
-        A word that the model does not know is given with what is read in its place, as in ``xylophone→<unk>``; the bits
-        are those of `<unk>`.
+    @overload
+    def surprisal(
+        self,
+        text: Sequence[str],
+        *,
+        context: str | Sequence[str] | None = None,
+        tokenize: str | None = None,
+        unit: Unit = "bits",
+        condition: str | None = None,
+    ) -> list[list[tuple[str, float]]]: ...
+
+    def surprisal(
+        self,
+        text: str | Sequence[str],
+        *,
+        context: str | Sequence[str] | None = None,
+        tokenize: str | None = None,
+        unit: Unit = "bits",
+        condition: str | None = None,
+    ) -> list[tuple[str, float]] | list[list[tuple[str, float]]]:
+        """-log p of each word of a line and of its `<eos>`; of several lines, which are scored together, a list each.
+
+        A word that the model does not know is given with what is read in its place, as in ``xylophone→<unk>``; its
+        surprisal is that of `<unk>`.
+
+            >>> lm.surprisal("the value")
+            [('the', 2.9...), ('value', 5.0...), ('<eos>', 7.7...)]
+            >>> lm.surprisal(["the value", "the list"], unit="nats")[1][0]
+            ('the', 2.0...)
+            >>> lm.surprisal("value", context="a line before\\nthe")[0]
+            ('value', 5.0...)
+
+        Args:
+            context: the text before each line, or a list with that of each. The line goes on where it ends: the words
+                have their surprisal in ``context + " " + text``, with `<eos>` for each line feed. So end it with a
+                line feed where the line is a sentence of its own. A model that reads each sentence by itself, as
+                n-grams and runs of corpus.context=sentence do, is affected by what follows the last line feed alone.
+            tokenize: ``words`` or ``ptb``, the tokenizer of plain text, if words are not separated by spaces.
+            unit: ``bits`` or ``nats``.
+            condition: as in `score`.
+
+        Raises: UserError for a text that is not one line, a word that a vocabulary without `<unk>` does not have, and a
+            model with probabilities of whole sentences only.
         """
-        line = self.line(text, condition)
-        return list(zip(as_read(line.words, line.known), (-line.logprobs / math.log(2)).tolist(), strict=True))
+        if unit not in UNITS:
+            raise UserError(f"unit={unit}: must be one of {', '.join(UNITS)}")
+        found = [
+            [*zip(words if all(known) else as_read(words, known), surprisals, strict=True)]
+            for words, surprisals, known in self._scored(_listed(text), context, tokenize, condition, UNITS[unit])
+        ]
+        return found[0] if isinstance(text, str) else found
 
     def next_words(self, text: str, number: int = 10, condition: str | None = None) -> list[tuple[str, float]]:
         """The likeliest words after the beginning of a sentence, written as in `surprisal`, and their probabilities."""
@@ -188,7 +251,7 @@ class Loaded:
         if context is not None and (wrong := unfit(context, Context)):
             raise UserError(f"context={context}: must be {wrong}")
         parts = [self.run.split(str(text))] if of_split else file_parts(self.vocabulary, Path(text))
-        score, lines, unknown, is_known = Score(), 0, 0, known_words(self.model, self.vocabulary)
+        score, lines, unknown, is_known = Score(), 0, 0, self._known
         for part, logprobs in scored_parts(self.model, self.vocabulary, parts, context or self.context):
             score.add(checked(logprobs, self.run.path))
             lines += int((part.tokens == EOS_ID).sum())
@@ -203,13 +266,78 @@ class Loaded:
         return self._lines([text], condition)[0]
 
     def _lines(self, texts: Sequence[str], condition: str | None) -> list[Line]:
+        return [line for group in self._groups(texts, condition) for line in group.each()]
+
+    def _scored(
+        self,
+        texts: Sequence[str],
+        context: str | Sequence[str] | None,
+        tokenize: str | None,
+        condition: str | None,
+        nats: float,
+    ) -> Iterator[tuple[list[str], list[float], list[bool]]]:
+        """The words of each text and its `<eos>`, -log p of each times ``nats``, and whether the model knows it."""
+        if self.model.whole_sentences:
+            raise UserError(f"{self.run.path}: has a probability of whole sentences alone, none of words")
+        texts = self._tokenized(texts, tokenize)
+        if context is None and (len(texts) != 1 or self.vocabulary.conditions):
+            for group in self._groups(texts, condition):
+                known, surprisals, begin = group.known.tolist(), (0.0 - group.logprobs * nats).tolist(), 0
+                for words in group.words:
+                    end = begin + len(words)
+                    yield words, surprisals[begin:end], known[begin:end]
+                    begin = end
+            return
+        own = [self.vocabulary.encode(unlabelled([text], self.vocabulary, "text"), "text") for text in texts]
+        rows = own
+        if context is not None:
+            rows = list(map(torch.cat, zip(self._before(context, len(own), tokenize), own, strict=True)))
+        for text, tokens, row in zip(texts, own, row_logprobs(self.model, rows), strict=True):
+            logprobs = checked(row[len(row) - len(tokens) :], self.run.path)
+            if self.vocabulary.form.reverse:
+                order = self.vocabulary.text_order(tokens)
+                tokens, logprobs = tokens[order], logprobs[order]
+            surprisals = (0.0 - logprobs * nats).tolist()
+            yield [*self.vocabulary.form.forwards.words(text), EOS], surprisals, self._known[tokens].tolist()
+
+    def _before(self, context: str | Sequence[str], number: int, tokenize: str | None) -> list[Tensor]:
+        """The words before each of so many texts that affect them."""
+        given = [context] * number if isinstance(context, str) else [*context]
+        if len(given) != number:
+            raise UserError(f"context: has {pluralize(len(given), 'text')} for {number}", "give one, or one for each")
+        if any(given) and (self.vocabulary.form.reverse or self.vocabulary.conditions):
+            what = "lines with labels" if self.vocabulary.conditions else "lines from their end to their beginning"
+            raise UserError(f"context: {self.run.path} reads {what}", "leave it out")
+        found, dropped, alone = dict[str, Tensor](), False, self.context == "sentence" or self.model.forgets_at_eos
+        for text in dict.fromkeys(given):
+            lines = text.split("\n")
+            if alone and len(lines) > 1:
+                dropped, lines = dropped or any(lines[:-1]), lines[-1:]
+            found[text] = self.vocabulary.encode(self._tokenized(lines, tokenize), "context")[:-1]
+        if dropped:
+            _warn(f"context: {self.run.path} reads each sentence by itself, so its sentences before have no effect")
+        return [found[text] for text in given]
+
+    def _tokenized(self, texts: Sequence[str], tokenize: str | None) -> Sequence[str]:
+        if tokenize is None:
+            return texts
+        require_tokenizer(tokenize, self.vocabulary.form, self.run.path)
+        utf8(texts)  # an error for a text of several lines, whose ends tokenizers drop
+        return [TOKENIZERS[tokenize](text) for text in texts]
+
+    @cached_property
+    def _known(self) -> Tensor:
+        """(V,) bool, the words that the model knows."""
+        return known_words(self.model, self.vocabulary)
+
+    def _groups(self, texts: Sequence[str], condition: str | None) -> Iterator[Lines]:
         number = label_number(condition, self.vocabulary)
         given = None if number is None else torch.full((len(texts),), number)
-        return list(scored(self.model, self.vocabulary, texts, "sentence", conditions=given))
+        return scored_texts(self.model, self.vocabulary, texts, "sentence", conditions=given)
 
     def _allowed(self, unknown: bool) -> Tensor | None:
         """(V,) bool, the words that may be drawn; None for all."""
-        return None if unknown else known_words(self.model, self.vocabulary)
+        return None if unknown else self._known
 
     def _reader(self, condition: str | None) -> Reader:
         return Reader(self.model, self.run.path, label_number(condition, self.vocabulary))
@@ -220,7 +348,7 @@ class Loaded:
         p = reader.next_words()
         best = p.topk(min(number, len(p)))
         words = [self.vocabulary.words[word] for word in best.indices.tolist()]
-        is_known = known_words(self.model, self.vocabulary)[best.indices]
+        is_known = self._known[best.indices].tolist()
         return list(zip(as_read(words, is_known), best.values.tolist(), strict=True))
 
     def _encode_prompt(self, text: str) -> Tensor | None:
@@ -228,6 +356,13 @@ class Loaded:
         tokens, warning = encode_prompt(self.model, self.vocabulary, text, "text")
         _warn(warning)
         return tokens
+
+
+def _listed(text: str | Iterable[str]) -> list[str]:
+    """A text, or several, as a list."""
+    if isinstance(text, bytes) or not isinstance(text, Iterable):
+        raise UserError(f"{text!r}: is neither a text nor a list of texts")
+    return [text] if isinstance(text, str) else list(text)
 
 
 def _warn(warning: str | None) -> None:

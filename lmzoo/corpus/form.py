@@ -72,8 +72,8 @@ class Form(FormOptions):
 
     @property
     def forwards(self) -> "Form":
-        """A copy with words in the order of the text."""
-        return replace(self, reverse=False)
+        """This form with words in the order of the text."""
+        return replace(self, reverse=False) if self.reverse else self
 
     def cut_by(self, pieces: Subwords) -> "Form":
         """A copy with pieces for subwords."""
@@ -112,10 +112,23 @@ class Form(FormOptions):
 
     def prepared(self, text: bytes) -> bytes:
         """Convert terminated lines in UTF-8 into words separated by spaces."""
-        if self == Form():
+        if self == PLAIN:
             return text
         lines = text.decode("utf-8", "surrogatepass").removesuffix("\n").split("\n")
         return "".join(" ".join(self.words(line)) + "\n" for line in lines).encode("utf-8", "surrogatepass")
+
+
+PLAIN = Form()
+"""Words separated by white space, unchanged."""
+
+
+def require_tokenizer(name: str, form: Form, run: object) -> None:
+    """Raise a UserError if there is no such tokenizer of plain text, or a run with this form has one of its own."""
+    if name not in TOKENIZERS:
+        raise UserError(f"tokenize={name}: no such tokenizer", f"choose {' or '.join(TOKENIZERS)}")
+    if form.tokenizer is not None or form.unit == "char":
+        option = "corpus.unit=char" if form.tokenizer is None else f"corpus.tokenizer={form.tokenizer}"
+        raise UserError(f"tokenize={name}: {run} tokenizes text itself ({option})", "leave it out")
 
 
 def require_one_direction(name: object, form: Form, other: object, others: Form) -> None:

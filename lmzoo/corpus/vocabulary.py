@@ -25,6 +25,11 @@ ADDED = {EOS: "the end", "<s>": "the beginning", "</s>": "the end"}
 """Words that texts may not contain, as they are added to each line: ours, and those of SRILM and KenLM."""
 
 
+_ADDED_BYTES = [word.encode() for word in ADDED]
+
+SHORT = 2**12
+"""A text of fewer bytes is encoded word by word, which takes less time than vectorized look-up."""
+
 LIKE_UNK = re.compile(r"UNK|(?!<unk>)[<\[](?i:unk|unknown|oov)[>\]]")
 """Names of `<unk>` in other programs."""
 
@@ -104,6 +109,8 @@ class Vocabulary:
             `<unk>`.
         """
         data, parts = self.form.prepared(utf8(text, where)), [torch.empty(0, dtype=torch.int64)]
+        if len(data) < SHORT and (numbers := self._encode_short(data)) is not None:
+            return torch.tensor(numbers, dtype=torch.int64)
         for begin, block in blocks(data):
             words = Words(block)
             numbers = self.find(words)
@@ -113,6 +120,16 @@ class Vocabulary:
             numbers[numbers < 0] = self.index.get(UNK, -1)
             parts.append(torch.from_numpy(np.insert(numbers, words.line_ends(), EOS_ID)))
         return torch.cat(parts)
+
+    def _encode_short(self, data: bytes) -> list[int] | None:
+        """`encode` of a text for which vectorized look-up has too high a fixed cost; None if a word is refused."""
+        index, unk, numbers = self.index, self.index.get(UNK, -1), list[int]()
+        if any(word in data for word in _ADDED_BYTES):  # perhaps in a longer word
+            return None
+        for line in data.decode("utf-8", "surrogatepass").removesuffix("\n").split("\n"):
+            numbers += [index.get(word, unk) for word in line.split()]
+            numbers.append(EOS_ID)
+        return None if -1 in numbers else numbers
 
     def encode_pieces(self, pieces: Iterable[bytes], where: str) -> Iterator[tuple[bytes, Tensor]]:
         """Encode the pieces of `read_pieces` one by one. Yields: each piece and its indices. Raises as `encode` does.
@@ -227,6 +244,9 @@ class Lexicon(Vocabulary):
         self.index = defaultdict(count(1).__next__, self.index)
         self.counts = np.zeros(1, np.int64)
         self.table = _table(self.index)
+
+    def _encode_short(self, data: bytes) -> None:
+        """None, as new words are added by `find`."""
 
     def find(self, words: Words) -> np.ndarray:
         """(W,) int64 indices of words, after adding new ones."""

@@ -117,7 +117,7 @@ def next_words(lm: Loaded, text: str, number: int, condition: str | None = None)
     share = float(p[fitting].sum())
     found = p.where(fitting, 0).topk(min(number, len(p)))
     is_known = known_words(lm.model, vocabulary)[found.indices]
-    words = as_read([vocabulary.words[word] for word in found.indices.tolist()], is_known)
+    words = as_read([vocabulary.words[word] for word in found.indices.tolist()], is_known.tolist())
     ranked = zip(words, found.values.tolist(), strict=True)
     return Next(begun, share, [(word, value / share) for word, value in ranked if value], warning)
 

@@ -65,9 +65,9 @@ def known_words(model: LanguageModel, vocabulary: Vocabulary) -> Tensor:
     return known
 
 
-def as_read(words: Iterable[str], known: Tensor) -> list[str]:
+def as_read(words: Iterable[str], known: Iterable[bool]) -> list[str]:
     """Words, with the replacement of unknown ones: ``xylophone→<unk>``."""
-    pairs = zip(words, known.tolist(), strict=True)
+    pairs = zip(words, known, strict=True)
     return [word if is_known or word == UNK else f"{word}→{UNK}" for word, is_known in pairs]
 
 
@@ -218,7 +218,19 @@ def scored(
     where: str = "text",
     conditions: Tensor | None = None,
 ) -> Iterator[Line]:
+    """Iterate over lines in memory, with (L,) conditions if any; errors are raised at the first."""
+    groups = scored_texts(model, vocabulary, lines, context, where, conditions)
+    return chain.from_iterable(group.each() for group in groups)
+
+
+def scored_texts(
+    model: LanguageModel,
+    vocabulary: Vocabulary,
+    lines: Sequence[str],
+    context: Context,
+    where: str = "text",
+    conditions: Tensor | None = None,
+) -> Iterator[Lines]:
     """Iterate over `scored_groups` of lines in memory, with (L,) conditions if any; errors are raised at the first."""
     pieces = vocabulary.encode_pieces([unlabelled(lines, vocabulary, where)] if lines else [], where)
-    groups = scored_groups(model, vocabulary, (Part(*piece, conditions) for piece in pieces), context, where)
-    return chain.from_iterable(group.each() for group in groups)
+    return scored_groups(model, vocabulary, (Part(*piece, conditions) for piece in pieces), context, where)

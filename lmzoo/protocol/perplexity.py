@@ -2,11 +2,12 @@
 
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from lmzoo.core import ranks
 from lmzoo.core.errors import UserError
@@ -73,9 +74,9 @@ class Score:
 
 def fault(logprobs: Tensor) -> str | None:
     """The error in (N,) log-probabilities, if any."""
-    if bool(logprobs.isnan().any()):
+    if math.isnan(highest := float(logprobs.max())):  # as it is if any one is
         return "the model's log-probabilities are no numbers"
-    if (highest := float(logprobs.max())) > ROUNDED:
+    if highest > ROUNDED:
         return f"the model gives a word the probability {math.exp(min(highest, 700)):.4g}"
     return None
 
@@ -157,6 +158,25 @@ def _score_sentences(model: LanguageModel, tokens: Tensor, conditions: Tensor | 
         own = logprobs.double() if len(logprobs) else torch.zeros(len(tokens)).double().to(model.device)
         logprobs = ranks.all_reduce(own)
     return logprobs
+
+
+@torch.no_grad()
+def row_logprobs(model: LanguageModel, rows: Sequence[Tensor]) -> list[Tensor]:
+    """log p in nats of every token of (n,) rows, (n,) float64 each on the CPU, each row from `initial_state`.
+
+    Unlike a line, a row may have `<eos>` inside. A conditional model is not supported.
+    """
+    order = sorted(range(len(rows)), key=lambda number: -len(rows[number]))
+    found: dict[int, Tensor] = {}
+    with evaluating(model):
+        while order:
+            longest = len(rows[order[0]])
+            batch, order = order[: (most := max(1, model.window_tokens // longest))], order[most:]
+            texts, state = [rows[number] for number in batch], model.initial_state(len(batch))
+            tokens = pad_sequence(texts, batch_first=True, padding_value=EOS_ID) if len(texts) > 1 else texts[0][None]
+            logprobs, _ = model(tokens.to(state[0].device if state else model.device), state)
+            found |= zip(batch, logprobs.cpu().double(), strict=True)
+    return [found[number][: len(row)] for number, row in enumerate(rows)]
 
 
 @torch.no_grad()

@@ -173,7 +173,7 @@ def test_mistakes(run: Path):
     with pytest.raises(UserError, match="is not in the vocabulary"):
         lm.score("nowhere")
     for wrong in ("a\nb", ["a", "b"], 3):
-        for asked in (lm.surprisal, lm.next_words, lambda text: lm.score([text]), lambda text: lm.sample(prompt=text)):
+        for asked in (lambda text: lm.surprisal([text]), lm.next_words, lambda text: lm.score([text])):
             with pytest.raises(UserError, match="line 1: is not one line of text; give each line by itself"):
                 asked(wrong)  # pyright: ignore[reportArgumentType]
     with pytest.raises(UserError, match="number=-1: must be at least 0"):

@@ -21,6 +21,16 @@ WORDS = [
     *["x" * n for n in (23, 24, 25, 31, 32, 33, 70)],
 ]
 texts = st.lists(st.sampled_from([*ODD, *WORDS, *(f" {word} " for word in WORDS), " <eos> ", "<unk>"]), max_size=40)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _long():
+    """Vectorized look-up also of short texts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lmzoo.corpus.vocabulary.SHORT", 0)
+        yield
+
+
 vocabularies = st.lists(st.sampled_from(["<unk>", *WORDS]), unique=True)
 
 
@@ -159,3 +169,18 @@ def test_a_table_of_new_words_is_made_each_time_they_are_twice_as_many(monkeypat
     assert len(made) > 3
     assert all(size >= 2 * before - 3 for before, size in pairwise(made))  # each has the marks of sentences, too
     assert lexicon.words == ["<eos>", *words]
+
+
+@given(texts, st.booleans())
+def test_a_short_text_is_encoded_as_a_long_one(parts: list[str], unknown: bool):
+    text = "".join(parts).encode()
+    vocabulary = Vocabulary(["<eos>", *(["<unk>"] if unknown else []), *(set(WORDS) - {"<unk>"})])
+    found = []
+    for short in (0, 2**12):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("lmzoo.corpus.vocabulary.SHORT", short)
+            try:
+                found.append(vocabulary.encode(text).tolist())
+            except UserError as error:
+                found.append(str(error))
+    assert found[0] == found[1]

@@ -11,12 +11,16 @@ crosses a sentence boundary.
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.numerics.hashing import HashTable, find
 from lmzoo.numerics.ragged import ranges
+
+SHORT = 2**10
+"""So few words are scored without torch, whose operations have a higher fixed cost than numpy's."""
 
 WORTH_HASHING = 2
 """A table is hashed once it has scored more tokens than this share of its n-grams; before, a search takes less time."""
@@ -106,6 +110,9 @@ class NGramTable:
         position is the context of the next.
         """
         batch, length = words.shape
+        if words.numel() < SHORT and self.keys.numel() and words.device.type == "cpu":
+            scores = self._score_short(words.flatten().numpy(), context_length)
+            return torch.from_numpy(scores).view(batch, length)[:, context_length:]
         # Rows of the batch stand one after another. An n-gram that reaches from one row into the next ends at one of
         # the first C positions of a row, which are dropped.
         words = words.reshape(-1)  # (B(C + T),)
@@ -123,6 +130,22 @@ class NGramTable:
             listed = (ngram >= 0).nonzero()[:, 0]
             place, context = place.index_select(0, listed), ngram.index_select(0, listed)
         return scores.view(batch, length)[:, context_length:]
+
+    def _score_short(self, words: np.ndarray, context_length: int) -> np.ndarray:
+        """`score` of (L,) words in numpy, whose operations have a lower fixed cost; the first ones are not scored."""
+        keys, logprob, backoff = (part.detach().numpy() for part in (self.keys, self.logprob, self.backoff))
+        V, last, most = self.vocabulary_size, len(words) - 1, len(keys) - 1
+        scores, context, place = logprob[words], words, np.arange(1, len(words) + 1)
+        for _ in range(context_length):
+            if len(place) and place[-1] > last:
+                place, context = place[:-1], context[:-1]
+            wanted = context * V + words[place]
+            row = np.minimum(keys.searchsorted(wanted), most)
+            listed = keys[row] == wanted
+            row += V
+            scores[place] = np.where(listed, logprob[row], scores[place] + backoff[context])
+            place, context = place[listed] + 1, row[listed]
+        return scores
 
     def predict(self, context: Tensor) -> Tensor:
         """(B, N - 1) contexts, oldest word first -> (B, V) log-probabilities in nats of every next word.

@@ -160,6 +160,7 @@ def test_a_long_text_is_scored_in_large_windows_and_hashes_the_table_once(monkey
     model.table = estimate(tokens, vocabulary_size=5, order=3, **DEFAULTS)
     whole, made = text_logprobs(model, tokens, "sentence"), []
     monkeypatch.setattr(NGram, "window_tokens", 30)
+    monkeypatch.setattr("lmzoo.models.ngram.table.SHORT", 0)
     monkeypatch.setattr("lmzoo.models.ngram.table.HashTable", lambda keys: made.append(keys) or HashTable(keys))
     assert torch.equal(text_logprobs(model, tokens, "sentence"), whole)
     assert len(made) == 1
@@ -193,3 +194,16 @@ def test_a_model_without_a_text_is_uniform():
 def test_pruning_thresholds_are_checked(prune: list[int]):
     with pytest.raises(UserError, match=r"model\.prune"):
         NGram(vocabulary_size=5, order=3, unknown=False, **DEFAULTS | {"prune": prune})
+
+
+@pytest.mark.parametrize("order", [1, 2, 4])
+def test_a_short_text_is_scored_as_in_a_long_one(order: int, monkeypatch: pytest.MonkeyPatch):
+    model = NGram(vocabulary_size=5, order=order, unknown=False, **DEFAULTS)
+    tokens = stream([[1, 2, 3, 4, 1], [2, 2], [4]] * 20)
+    rows = torch.randint(5, (7, 9), generator=torch.Generator().manual_seed(0))
+    for _ in range(2):
+        short = model(rows, model.initial_state(7))[0]
+        with monkeypatch.context() as patch:
+            patch.setattr("lmzoo.models.ngram.table.SHORT", 0)
+            assert torch.equal(model(rows, model.initial_state(7))[0], short)
+        model.table = estimate(tokens, vocabulary_size=5, order=order, **DEFAULTS)
