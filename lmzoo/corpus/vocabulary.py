@@ -109,7 +109,7 @@ class Vocabulary:
             `<unk>`.
         """
         data, parts = self.form.prepared(utf8(text, where)), [torch.empty(0, dtype=torch.int64)]
-        if len(data) < SHORT and (numbers := self._encode_short(data)) is not None:
+        if 0 < len(data) < SHORT and (numbers := self._encode_short(data)) is not None:
             return torch.tensor(numbers, dtype=torch.int64)
         for begin, block in blocks(data):
             words = Words(block)

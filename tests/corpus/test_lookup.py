@@ -184,3 +184,6 @@ def test_a_short_text_is_encoded_as_a_long_one(parts: list[str], unknown: bool):
             except UserError as error:
                 found.append(str(error))
     assert found[0] == found[1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lmzoo.corpus.vocabulary.SHORT", 2**12)
+        assert vocabulary.encode([]).tolist() == []
