@@ -23,3 +23,27 @@ def words(line: str) -> str:
 
 TOKENIZERS: Mapping[str, Callable[[str], str]] = {"ptb": ptb, "words": words}
 """A line of plain text -> words separated by spaces."""
+
+Places = list[tuple[int, int]]
+"""The beginning and the end in the original text of each character of a text made from it."""
+
+
+def traced(text: str, places: Places, tokenizer: str) -> tuple[str, Places]:
+    """The text that a tokenizer makes of a text, and the places of its characters."""
+    if tokenizer == "ptb":
+        text, places = lowered(text, places)
+        text = text.replace("’", "'")
+        found = [(match.start(), match.end()) for match in NUMBER.finditer(text)]
+        for begin, end in reversed(found):
+            text = f"{text[:begin]}N{text[end:]}"
+            places = [*places[:begin], (places[begin][0], places[end - 1][1]), *places[end:]]
+    words, kept = [], Places()
+    for match in (PTB if tokenizer == "ptb" else WORDS).finditer(text):
+        words.append(match[0])
+        kept += [*places[match.start() : match.end()], (match.end(), match.end())]  # and of the space behind it
+    return " ".join(words), kept[:-1]
+
+
+def lowered(text: str, places: Places) -> tuple[str, Places]:
+    """A text in lower case, in which a character may become several, and the places of its characters."""
+    return text.lower(), [place for c, place in zip(text, places, strict=True) for _ in c.lower()]
