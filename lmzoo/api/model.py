@@ -12,14 +12,14 @@ from typing import Any, Literal, overload
 import torch
 from torch import Tensor
 
-from lmzoo.core.errors import UserError, nearest, pluralize
+from lmzoo.api.frames import data_frame, word_columns
+from lmzoo.api.texts import Texts, tokenized
+from lmzoo.core.errors import UserError, nearest
 from lmzoo.core.options import Count, unfit
-from lmzoo.corpus import EOS, EOS_ID, Context, Vocabulary
-from lmzoo.corpus.conditions import label_number, unlabelled
+from lmzoo.corpus import EOS_ID, Context, Vocabulary
+from lmzoo.corpus.conditions import label_number
 from lmzoo.corpus.corpus import SPLITS
-from lmzoo.corpus.form import require_tokenizer
-from lmzoo.corpus.tokenizer import TOKENIZERS
-from lmzoo.corpus.vocabulary import utf8
+from lmzoo.corpus.lines import log2_shares
 from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.lines import (
     Line,
@@ -34,7 +34,7 @@ from lmzoo.protocol.lines import (
     unknown_warning,
 )
 from lmzoo.protocol.model import LanguageModel, evaluating
-from lmzoo.protocol.perplexity import Score, checked, row_logprobs
+from lmzoo.protocol.perplexity import Score, checked
 from lmzoo.protocol.reader import Reader
 from lmzoo.protocol.sampling import beam_search, sample
 from lmzoo.runs.directory import Run
@@ -166,6 +166,44 @@ class Loaded:
         ]
         return found[0] if isinstance(text, str) else found
 
+    def frame(
+        self,
+        texts: str | Sequence[str],
+        *,
+        context: str | Sequence[str] | None = None,
+        tokenize: str | None = None,
+    ) -> Any:
+        """Tabulate the words of lines: a data frame of pandas, or of polars where pandas is not installed.
+
+        A row is a word or the `<eos>` of a line. Its columns are those of ``lmzoo score --table``: ``text``, the index
+        of the line in ``texts``, from 0; ``position`` in the line, from 1; ``word``; ``known``, whether the model knows
+        it; ``surprisal``, and ``entropy`` of the next word in its place, in bits; ``rank``, 1 for the likeliest word;
+        ``log_frequency``, log2 of its share of the training text, (c + 1) / (N + V); ``surprisal_1`` and
+        ``surprisal_2``, of the word before and of the one before that in the line. ``start`` and ``end`` are its
+        place in the line as it was given, so that ``frame[frame.start.between(4, 9)].surprisal.sum()`` is that of a
+        region. Missing values are NaN, null in polars.
+
+            >>> lm.frame(["The value", "A list"], tokenize="ptb")[["text", "position", "word", "start", "end"]]
+               text  position   word  start  end
+            0     0         1    the      0    3
+            1     0         2  value      4    9
+            2     0         3  <eos>      9    9
+            3     1         1      a      0    1
+            4     1         2   list      2    6
+            5     1         3  <eos>      6    6
+
+        Args:
+            context, tokenize: as in `surprisal`.
+
+        Raises: UserError as `surprisal` does, for a run whose lines have labels, and if neither package is installed.
+        """
+        lines = _listed(texts)
+        self._require_words()
+        if self.vocabulary.conditions:
+            raise UserError(f"{self.run.path}: has labels of its lines", "give a run without corpus.condition")
+        read = self._read(lines, context, tokenize)
+        return data_frame(word_columns(read, lines, tokenize, self._known, self._log_shares))
+
     def next_words(self, text: str, number: int = 10, condition: str | None = None) -> list[tuple[str, float]]:
         """The likeliest words after the beginning of a sentence, written as in `surprisal`, and their probabilities."""
         reader = self._reader(condition)
@@ -277,53 +315,36 @@ class Loaded:
         nats: float,
     ) -> Iterator[tuple[list[str], list[float], list[bool]]]:
         """The words of each text and its `<eos>`, -log p of each times ``nats``, and whether the model knows it."""
-        if self.model.whole_sentences:
-            raise UserError(f"{self.run.path}: has a probability of whole sentences alone, none of words")
-        texts = self._tokenized(texts, tokenize)
+        self._require_words()
         if context is None and (len(texts) != 1 or self.vocabulary.conditions):
-            for group in self._groups(texts, condition):
+            for group in self._groups(tokenized(texts, tokenize, self.vocabulary.form, self.run.path), condition):
                 known, surprisals, begin = group.known.tolist(), (0.0 - group.logprobs * nats).tolist(), 0
                 for words in group.words:
                     end = begin + len(words)
                     yield words, surprisals[begin:end], known[begin:end]
                     begin = end
             return
-        own = [self.vocabulary.encode(unlabelled([text], self.vocabulary, "text"), "text") for text in texts]
-        rows = own
-        if context is not None:
-            rows = list(map(torch.cat, zip(self._before(context, len(own), tokenize), own, strict=True)))
-        for text, tokens, row in zip(texts, own, row_logprobs(self.model, rows), strict=True):
-            logprobs = checked(row[len(row) - len(tokens) :], self.run.path)
-            if self.vocabulary.form.reverse:
-                order = self.vocabulary.text_order(tokens)
-                tokens, logprobs = tokens[order], logprobs[order]
-            surprisals = (0.0 - logprobs * nats).tolist()
-            yield [*self.vocabulary.form.forwards.words(text), EOS], surprisals, self._known[tokens].tolist()
+        label_number(condition, self.vocabulary)  # an error for one that is not there
+        read = self._read(texts, context, tokenize)
+        for words, tokens, logprobs in zip(read.words(), read.ordered(read.tokens), read.logprobs(), strict=True):
+            yield words, (0.0 - logprobs * nats).tolist(), self._known[tokens].tolist()
 
-    def _before(self, context: str | Sequence[str], number: int, tokenize: str | None) -> list[Tensor]:
-        """The words before each of so many texts that affect them."""
-        given = [context] * number if isinstance(context, str) else [*context]
-        if len(given) != number:
-            raise UserError(f"context: has {pluralize(len(given), 'text')} for {number}", "give one, or one for each")
-        if any(given) and (self.vocabulary.form.reverse or self.vocabulary.conditions):
-            what = "lines with labels" if self.vocabulary.conditions else "lines from their end to their beginning"
-            raise UserError(f"context: {self.run.path} reads {what}", "leave it out")
-        found, dropped, alone = dict[str, Tensor](), False, self.context == "sentence" or self.model.forgets_at_eos
-        for text in dict.fromkeys(given):
-            lines = text.split("\n")
-            if alone and len(lines) > 1:
-                dropped, lines = dropped or any(lines[:-1]), lines[-1:]
-            found[text] = self.vocabulary.encode(self._tokenized(lines, tokenize), "context")[:-1]
-        if dropped:
-            _warn(f"context: {self.run.path} reads each sentence by itself, so its sentences before have no effect")
-        return [found[text] for text in given]
+    def _read(self, texts: Sequence[str], context: str | Sequence[str] | None, tokenize: str | None) -> Texts:
+        alone = self.context == "sentence"
+        return Texts.read(self.model, self.vocabulary, self.run.path, texts, context, tokenize, alone)
 
-    def _tokenized(self, texts: Sequence[str], tokenize: str | None) -> Sequence[str]:
-        if tokenize is None:
-            return texts
-        require_tokenizer(tokenize, self.vocabulary.form, self.run.path)
-        utf8(texts)  # an error for a text of several lines, whose ends tokenizers drop
-        return [TOKENIZERS[tokenize](text) for text in texts]
+    def _require_words(self) -> None:
+        if self.model.whole_sentences:
+            raise UserError(f"{self.run.path}: has a probability of whole sentences alone, none of words")
+
+    @cached_property
+    def _log_shares(self) -> Tensor | None:
+        """(V,) log2 of the share of each word in train; None, with a warning, if that is not there."""
+        try:
+            return log2_shares(self.run.split("train").tokens, len(self.vocabulary))
+        except UserError as error:
+            log.warning("log_frequency is missing: %s", error)
+            return None
 
     @cached_property
     def _known(self) -> Tensor:

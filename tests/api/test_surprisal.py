@@ -6,28 +6,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from command_line import SMALL, command
 
-import lmzoo
 from lmzoo.api import Loaded
 from lmzoo.core.errors import UserError
-
-
-@pytest.fixture(scope="module")
-def lstm(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
-    folder = tmp_path_factory.mktemp("runs") / "run"
-    assert command(*SMALL, f"run_dir={folder}").code == 0
-    return lmzoo.load(folder)
-
-
-@pytest.fixture(scope="module")
-def bigrams(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
-    folder = tmp_path_factory.mktemp("runs")
-    (folder / "text").write_text("the dog barks\nthe cat sees the dog\na dog 's bark\n" * 3)
-    files = [f"corpus.{split}={folder / 'text'}" for split in ("train", "valid", "test")]
-    options = ["model=ngram", "model.order=3", "model.discount_fallback=true", "corpus.unknown=true"]
-    assert command("corpus=text", *files, *options, f"run_dir={folder / 'run'}").code == 0
-    return lmzoo.load(folder / "run")
 
 
 def bits(lm: Loaded, tokens: list[int], first: int = 0) -> list[float]:
@@ -44,10 +25,10 @@ def texts_of(lm: Loaded) -> list[str]:
     return [lm.vocabulary.decode(tokens) for tokens in ([3, 5, 4], [], [6], [3, 5, 4, 2, 2], [7] * 30)]
 
 
-@pytest.mark.parametrize("name", ["lstm", "bigrams"])
+@pytest.mark.parametrize("name", ["lstm", "trigrams"])
 def test_a_list_is_scored_as_each_by_itself(name: str, request: pytest.FixtureRequest):
     lm = request.getfixturevalue(name)
-    texts = [*texts_of(lm), *(["nowhere the"] if name == "bigrams" else [])]
+    texts = [*texts_of(lm), *(["nowhere the"] if name == "trigrams" else [])]
     together = lm.surprisal(texts)
     assert [words for words, _ in (zip(*found, strict=True) for found in together)] == [
         words for words, _ in (zip(*lm.surprisal(text), strict=True) for text in texts)
@@ -75,13 +56,13 @@ def test_context_is_text_before(lstm: Loaded):
 
 
 def test_sentences_before_do_not_affect_models_of_sentences(
-    lstm: Loaded, bigrams: Loaded, caplog: pytest.LogCaptureFixture
+    lstm: Loaded, trigrams: Loaded, caplog: pytest.LogCaptureFixture
 ):
     caplog.set_level(logging.WARNING)
-    whole = bigrams.surprisal("the cat sees the dog")
-    assert bigrams.surprisal("sees the dog", context="the cat") == whole[2:]
+    whole = trigrams.surprisal("the cat sees the dog")
+    assert trigrams.surprisal("sees the dog", context="the cat") == whole[2:]
     assert not caplog.messages
-    assert bigrams.surprisal("sees the dog", context="a dog\nthe cat") == whole[2:]
+    assert trigrams.surprisal("sees the dog", context="a dog\nthe cat") == whole[2:]
     told = "reads each sentence by itself, so its sentences before have no effect"
     assert [told in message for message in caplog.messages] == [True]
     alone = replace(lstm, context="sentence")
@@ -90,28 +71,28 @@ def test_sentences_before_do_not_affect_models_of_sentences(
     assert [value for _, value in found] == pytest.approx(bits(lstm, [4, 6, 2, 0], 1), abs=1e-4)
 
 
-def test_plain_text_units_and_unknown_words(bigrams: Loaded):
-    plain = bigrams.surprisal("A dog's bark.", tokenize="ptb")
-    assert plain == bigrams.surprisal("a dog 's bark")
-    assert bigrams.surprisal(["bark!"], context="A dog's", tokenize="ptb")[0] == plain[3:]
-    nats = bigrams.surprisal("the zebra", unit="nats")
+def test_plain_text_units_and_unknown_words(trigrams: Loaded):
+    plain = trigrams.surprisal("A dog's bark.", tokenize="ptb")
+    assert plain == trigrams.surprisal("a dog 's bark")
+    assert trigrams.surprisal(["bark!"], context="A dog's", tokenize="ptb")[0] == plain[3:]
+    nats = trigrams.surprisal("the zebra", unit="nats")
     assert [word for word, _ in nats] == ["the", "zebra→<unk>", "<eos>"]
-    assert -sum(value for _, value in nats) == pytest.approx(bigrams.score("the zebra"))
-    assert [value / math.log(2) for _, value in nats] == pytest.approx([v for _, v in bigrams.surprisal("the zebra")])
+    assert -sum(value for _, value in nats) == pytest.approx(trigrams.score("the zebra"))
+    assert [value / math.log(2) for _, value in nats] == pytest.approx([v for _, v in trigrams.surprisal("the zebra")])
 
 
-def test_mistakes(bigrams: Loaded):
+def test_mistakes(trigrams: Loaded):
     for options, problem in (
         ({"unit": "log10"}, "unit=log10: must be one of bits, nats"),
         ({"tokenize": "moses"}, "tokenize=moses: no such tokenizer; choose ptb or words"),
         ({"context": ["a", "b"]}, "context: has 2 texts for 1; give one, or one for each"),
     ):
         with pytest.raises(UserError, match=problem):
-            bigrams.surprisal("the dog", **options)
+            trigrams.surprisal("the dog", **options)
     with pytest.raises(UserError, match="is not one line"):
-        bigrams.surprisal("the\ndog", tokenize="ptb")
+        trigrams.surprisal("the\ndog", tokenize="ptb")
     for wrong in (None, 3, b"the"):
         with pytest.raises(UserError, match="is neither a text nor a list of texts"):
-            bigrams.surprisal(wrong)  # pyright: ignore[reportArgumentType, reportCallIssue]
+            trigrams.surprisal(wrong)  # pyright: ignore[reportArgumentType, reportCallIssue]
     with pytest.raises(UserError, match="context, line 1: <eos> is added at the end of each line"):
-        bigrams.surprisal("the dog", context="a <eos>")
+        trigrams.surprisal("the dog", context="a <eos>")

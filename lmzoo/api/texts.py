@@ -1,0 +1,107 @@
+"""Lines as a language model reads them, each after other text."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from lmzoo.core.errors import UserError, pluralize
+from lmzoo.corpus import EOS, Vocabulary
+from lmzoo.corpus.conditions import unlabelled
+from lmzoo.corpus.form import Form, require_tokenizer
+from lmzoo.corpus.tokenizer import TOKENIZERS
+from lmzoo.corpus.vocabulary import utf8
+from lmzoo.protocol.model import LanguageModel
+from lmzoo.protocol.perplexity import checked, row_logprobs
+
+log = logging.getLogger(__name__)
+
+
+def tokenized(texts: Sequence[str], tokenize: str | None, form: Form, run: Path) -> Sequence[str]:
+    """Lines of words, from plain text if ``tokenize`` names a tokenizer; raise a UserError if the run has its own."""
+    if tokenize is None:
+        return texts
+    require_tokenizer(tokenize, form, run)
+    utf8(texts)  # an error for a text of several lines, whose ends tokenizers drop
+    return [TOKENIZERS[tokenize](text) for text in texts]
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Lines and the words before them.
+
+    Attributes:
+        lines: the lines, words separated by spaces.
+        tokens: (n,) the words of each line and its `<eos>`, in reading order.
+        rows: the same after the words of its context.
+    """
+
+    model: LanguageModel
+    vocabulary: Vocabulary
+    run: Path
+    lines: Sequence[str]
+    tokens: Sequence[Tensor]
+    rows: Sequence[Tensor]
+
+    @classmethod
+    def read(
+        cls,
+        model: LanguageModel,
+        vocabulary: Vocabulary,
+        run: Path,
+        texts: Sequence[str],
+        context: str | Sequence[str] | None,
+        tokenize: str | None,
+        alone: bool,
+    ) -> "Texts":
+        """Encode texts, each after its context; see `lmzoo.api.Loaded.surprisal`.
+
+        Args:
+            alone: whether the model reads each sentence by itself.
+        """
+        lines = tokenized(texts, tokenize, vocabulary.form, run)
+        rows = tokens = [vocabulary.encode(unlabelled([line], vocabulary, "text"), "text") for line in lines]
+        if context is not None:
+            given = [context] * len(lines) if isinstance(context, str) else [*context]
+            before = _before(vocabulary, run, given, len(lines), tokenize, alone or model.forgets_at_eos)
+            rows = list(map(torch.cat, zip(before, tokens, strict=True)))
+        return cls(model, vocabulary, run, lines, tokens, rows)
+
+    def ordered(self, values: Sequence[Tensor]) -> Iterator[Tensor]:
+        """Values of the words of each row -> (n, …) values of those of each line in the order of the text."""
+        for tokens, each in zip(self.tokens, values, strict=True):
+            own = each[len(each) - len(tokens) :]
+            yield own[self.vocabulary.text_order(tokens)] if self.vocabulary.form.reverse else own
+
+    def logprobs(self) -> Iterator[Tensor]:
+        """(n,) log p in nats of the words of each line."""
+        for logprobs in self.ordered(row_logprobs(self.model, self.rows)):
+            yield checked(logprobs, self.run)
+
+    def words(self) -> Iterator[list[str]]:
+        """The words of each line, and `<eos>`."""
+        words_of = self.vocabulary.form.forwards.words
+        return ([*words_of(line), EOS] for line in self.lines)
+
+
+def _before(
+    vocabulary: Vocabulary, run: Path, contexts: Sequence[str], number: int, tokenize: str | None, alone: bool
+) -> list[Tensor]:
+    """The words before each of so many lines that affect them."""
+    if len(contexts) != number:
+        raise UserError(f"context: has {pluralize(len(contexts), 'text')} for {number}", "give one, or one for each")
+    if any(contexts) and (vocabulary.form.reverse or vocabulary.conditions):
+        what = "lines with labels" if vocabulary.conditions else "lines from their end to their beginning"
+        raise UserError(f"context: {run} reads {what}", "leave it out")
+    found, dropped = dict[str, Tensor](), False
+    for text in dict.fromkeys(contexts):
+        lines = text.split("\n")
+        if alone and len(lines) > 1:
+            dropped, lines = dropped or any(lines[:-1]), lines[-1:]
+        found[text] = vocabulary.encode(tokenized(lines, tokenize, vocabulary.form, run), "context")[:-1]
+    if dropped:
+        log.warning("context: %s reads each sentence by itself, so its sentences before have no effect", run)
+    return [found[text] for text in contexts]
