@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 from lmzoo.core.version import __version__
 
 if TYPE_CHECKING:
-    from lmzoo.api import load, train
+    from lmzoo.api import compare, load, train
     from lmzoo.page.app import demo
 
-__all__ = ["__version__", "demo", "load", "train"]
+__all__ = ["__version__", "compare", "demo", "load", "train"]
 
-_PLACES = {"demo": "lmzoo.page.app", "load": "lmzoo.api", "train": "lmzoo.api"}
+_PLACES = {"demo": "lmzoo.page.app"} | dict.fromkeys(("compare", "load", "train"), "lmzoo.api")
 
 
 def __getattr__(name: str) -> Any:

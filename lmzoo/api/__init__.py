@@ -1,29 +1,33 @@
 """lmzoo in a notebook: `load` a trained model, or `train` one."""
 
+import contextlib
+import io
 import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from lmzoo.api.frames import data_frame
 from lmzoo.api.model import Loaded
 from lmzoo.cli.hydra import run_hydra
 from lmzoo.core.errors import UserError
 from lmzoo.core.plugins import load_plugins
 from lmzoo.labels.tagger import Tagger
 from lmzoo.models.ngram.arpa_file import holds_arpa
+from lmzoo.reports.comparison import as_columns, collect, groups
 from lmzoo.runs.configuration import Configuration
-from lmzoo.runs.external import open_model, run_at
+from lmzoo.runs.external import matching, open_model, run_at
 from lmzoo.runs.kinds import LABELS, WORD_VECTORS
 from lmzoo.runs.labellers import load_labeller
-from lmzoo.runs.listing import find
+from lmzoo.runs.listing import OUTPUTS, find
 from lmzoo.training import session
 from lmzoo.words.vectors.formats import read_vectors
 from lmzoo.words.vectors.word_vectors import WordVectors
 
 log = logging.getLogger(__name__)
 
-__all__ = ["Loaded", "load", "train"]
+__all__ = ["Loaded", "compare", "load", "train"]
 
 
 def load(
@@ -69,8 +73,19 @@ def _vectors(file: Path) -> WordVectors:
         raise UserError(problem, error.advice) from None
 
 
-def train(*overrides: str) -> Loaded:
-    """Do the run that ``lmzoo train OVERRIDES`` does, or go on with it: ``lmzoo.train("model=ngram")``. No sweeps."""
+def train(*overrides: str, quiet: bool = False) -> Loaded:
+    """Do the run that ``lmzoo train OVERRIDES`` does, or go on with it, and load it.
+
+        >>> lm = lmzoo.train("model=ngram", "model.order=3", quiet=True)
+        >>> lm.results["perplexity"]["test"]
+        60.9...
+
+    Args:
+        overrides: options as on the command line, except sweeps.
+        quiet: print no log and no progress, which are in the run's ``train.log``; warnings are logged at the end.
+
+    Raises: UserError as ``lmzoo train`` does.
+    """
     if wrong := [given for given in overrides if not isinstance(given, str)]:
         raise UserError(
             f"{wrong[0]}: is no option", 'give each as a string: lmzoo.train("model=ngram", "model.order=3")'
@@ -85,5 +100,36 @@ def train(*overrides: str) -> Loaded:
         folders.append(config["run_dir"])
         return session.train(config, given)
 
-    run_hydra(job, "train", line=["lmzoo.train", *overrides])
-    return load(folders[-1])
+    with contextlib.ExitStack() as silence:
+        if quiet:
+            for redirect in (contextlib.redirect_stdout, contextlib.redirect_stderr):
+                silence.enter_context(redirect(io.StringIO()))
+        run_hydra(job, "train", line=["lmzoo.train", *overrides])
+    lm = load(folders[-1])
+    for warning in (lm.results or {}).get("warnings", []) if quiet else ():
+        log.warning("%s", warning)
+    return lm
+
+
+def compare(runs: Sequence[str | os.PathLike[str] | Loaded] = (), seeds: bool = False) -> Any:
+    """Tabulate finished runs, the best on valid first: a data frame of pandas, or of polars if that is absent.
+
+    Runs of other texts follow each other. Runs that differ in the seed alone are a row, with means and the standard
+    deviations of their figures. Columns are corpus, context, the options in which runs differ, seeds, the figures of
+    ``lmzoo compare``, and the folder.
+
+        >>> lmzoo.compare(["outputs/pydoc"])[["model.name", "test"]]
+          model.name       test
+        0      ngram  60.9...
+
+    Args:
+        runs: loaded models, runs, patterns, or folders above runs; all of outputs where none is given.
+        seeds: whether to show the runs of each seed.
+
+    Raises: UserError if there is no run, or neither package is installed.
+    """
+    given = [str(run.run.path) if isinstance(run, Loaded) else os.fspath(run) for run in runs]
+    entries, others = collect(matching(given or [str(OUTPUTS)]))
+    for folder, reason in others.items():
+        log.warning("%s: %s", folder, reason)
+    return data_frame(as_columns(groups(entries, seeds)))

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from lmzoo.api.frames import data_frame, word_columns
+from lmzoo.api.states import States, states
 from lmzoo.api.texts import Texts, tokenized
-from lmzoo.core.errors import UserError, nearest
+from lmzoo.core.errors import UserError, named_by, nearest
 from lmzoo.core.options import Count, unfit
 from lmzoo.corpus import EOS_ID, Context, Vocabulary
 from lmzoo.corpus.conditions import label_number
@@ -203,6 +204,25 @@ class Loaded:
             raise UserError(f"{self.run.path}: has labels of its lines", "give a run without corpus.condition")
         read = self._read(lines, context, tokenize)
         return data_frame(word_columns(read, lines, tokenize, self._known, self._log_shares))
+
+    def states(self, text: str, *, tokenize: str | None = None) -> States:
+        """Infer the hidden states of a line under a hidden Markov model or a linear dynamical system.
+
+            >>> found = hmm.states("the value")
+            >>> found.path
+            [5, 1, 0]
+            >>> found.smoothed.sum(1)
+            tensor([1.0000, 1.0000, 1.0000])
+
+        Args:
+            tokenize: as in `surprisal`.
+
+        Raises: UserError for a model without such states, and for a text of probability 0.
+        """
+        read = self._read([text], None, tokenize)
+        (tokens,), (words,) = read.tokens, read.words()
+        with named_by(str(self.run.path)):
+            return states(self.model, tokens, self.vocabulary.text_order(tokens), words)
 
     def next_words(self, text: str, number: int = 10, condition: str | None = None) -> list[tuple[str, float]]:
         """The likeliest words after the beginning of a sentence, written as in `surprisal`, and their probabilities."""

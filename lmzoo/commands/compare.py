@@ -1,7 +1,6 @@
 """Compare runs: ``lmzoo compare RUN…``; two models by word: ``--tokens A B``; a mixture: ``--mixture A B…``;
 several on a ``--sentence``."""
 
-import glob
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ from lmzoo.corpus import Corpus
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.corpus.form import Form, require_one_direction
 from lmzoo.models.combined.mixture import mixture_weights
-from lmzoo.models.ngram.arpa_file import holds_arpa
 from lmzoo.protocol.difference import FrequencyBand, bootstrap, by_frequency, by_word
 from lmzoo.protocol.exchange import read_logprobs
 from lmzoo.protocol.lines import known_words, scored
@@ -28,8 +26,9 @@ from lmzoo.reports.comparison import as_csv, as_json, as_text, collect, groups, 
 from lmzoo.reports.plot import picture
 from lmzoo.reports.table import aligned, cell, csv_bytes
 from lmzoo.reports.words import Surprisals, picture_of_bands, picture_of_sentence
+from lmzoo.runs.external import matching
 from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL
-from lmzoo.runs.listing import OUTPUTS, below, find, names
+from lmzoo.runs.listing import OUTPUTS, names
 
 SAMPLES = 1000
 """The number of bootstrap samples."""
@@ -45,23 +44,6 @@ SENTENCE = ("run", "position", "word", "known", "surprisal")
 
 SHOWN = 10
 """The number of words shown on which each of two models is better."""
-
-
-def matching(patterns: list[str]) -> list[Path]:
-    """The runs given by names or patterns, including all runs below a folder; raise a UserError if there are none."""
-    runs: dict[Path, None] = {}
-    for pattern in patterns:
-        folders = [] if Path(pattern).exists() else sorted(glob.glob(pattern))  # noqa: PTH207 - may be absolute
-        matches = [run for folder in folders or [find(pattern)] for run in _runs(Path(folder))]
-        if not matches:
-            raise UserError(f"{pattern}: no run is there", "name folders of runs, or a folder above them")
-        runs |= dict.fromkeys(matches)
-    return list(runs)
-
-
-def _runs(path: Path) -> list[Path]:
-    """The runs below a folder, or an ARPA file, which stands for a run."""
-    return [path] if path.is_file() and holds_arpa(path) else below(path)
 
 
 def compare_tokens(paths: list[Path], split: str, device: str, seed: int, plot: Path | None = None) -> str:

@@ -292,6 +292,31 @@ def _runs(row: Row) -> str:
     return f"{row.entries[0].folder}{f' and {more} more' if more else ''}"
 
 
+def as_columns(tables: Sequence[Group]) -> dict[str, list[Any]]:
+    """The rows of all tables by column, for a data frame, best first: the options that differ, and the figures.
+
+    None stands where a row has no value; options of several values in a row are text, as are lists.
+    """
+    rows = [row for group in tables for row in group.rows]
+    options = dict.fromkeys(key for group in tables for key in group.options)
+    figures = [name for name in FIGURES if any(row.figures[name] is not None for row in rows)]
+    spread = [name for name in _MEASURED if any(name in row.spread for row in rows)]
+    columns: dict[str, list[Any]] = {name: [row.entries[0].source[place] for row in rows]
+                                     for place, name in enumerate(("corpus", "context"))}  # fmt: skip
+    columns |= {key: [_value(row, key) for row in rows] for key in options}
+    columns["seeds"] = [len(row.entries) for row in rows]
+    columns |= {name: [row.figures[name] for row in rows] for name in figures}
+    columns |= {f"{name}_sd": [row.spread.get(name) for row in rows] for name in spread}
+    return columns | {"run": [str(row.entries[0].folder) for row in rows]}
+
+
+def _value(row: Row, key: str) -> Any:
+    """The value of an option; the text of several values, or of a list."""
+    value = row.entries[0].options.get(key)
+    alike = all(entry.options.get(key) == value for entry in row.entries)
+    return value if alike and not isinstance(value, list) else _values(row, key)
+
+
 def as_csv(tables: Sequence[Group]) -> bytes:
     """Format all tables as one CSV file, with all options."""
     rows = [row for group in tables for row in group.rows]

@@ -1,5 +1,7 @@
 """Models in files of other programs, which stand in the place of a run."""
 
+import glob
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from lmzoo.protocol.model import LanguageModel
 from lmzoo.runs.configuration import Configuration
 from lmzoo.runs.device import resolve_device
 from lmzoo.runs.directory import Run
+from lmzoo.runs.listing import below, find
 from lmzoo.runs.loading import load
 
 
@@ -62,3 +65,20 @@ def open_model(path: Path, device: str = "cpu") -> tuple[Run, LanguageModel, Voc
         model, vocabulary = run.model()
         return run, model.to(resolve_device(device)).eval(), vocabulary
     return run, *load(path, device)
+
+
+def matching(patterns: Sequence[str]) -> list[Path]:
+    """The runs given by names or patterns, including all runs below a folder; raise a UserError if there are none."""
+    runs: dict[Path, None] = {}
+    for pattern in patterns:
+        folders = [] if Path(pattern).exists() else sorted(glob.glob(pattern))  # noqa: PTH207 - may be absolute
+        matches = [run for folder in folders or [find(pattern)] for run in _runs(Path(folder))]
+        if not matches:
+            raise UserError(f"{pattern}: no run is there", "name folders of runs, or a folder above them")
+        runs |= dict.fromkeys(matches)
+    return list(runs)
+
+
+def _runs(path: Path) -> list[Path]:
+    """The runs below a folder, or an ARPA file, which stands for a run."""
+    return [path] if path.is_file() and holds_arpa(path) else below(path)

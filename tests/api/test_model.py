@@ -190,3 +190,30 @@ def test_a_run_is_trained_in_another_thread_than_the_main_one(folder: Path):
     thread.start()
     thread.join()
     assert found[0].perplexity() == evaluate.evaluate(Path("run"), "test")["perplexity"]
+
+
+def test_quiet_training_prints_nothing(tmp_path: Path, capsys: pytest.CaptureFixture, caplog: pytest.LogCaptureFixture):
+    lm = lmzoo.train(*SMALL, "seed=5", f"run_dir={tmp_path / 'run'}", quiet=True)
+    assert capsys.readouterr() == ("", "")
+    assert lm.results is not None
+    assert caplog.messages == lm.results["warnings"]
+    with pytest.raises(UserError, match="no such option"):
+        lmzoo.train("model.hiden=3", quiet=True)
+
+
+def test_a_frame_of_runs_is_the_table_of_compare(run: Path, tmp_path: Path):
+    pytest.importorskip("pandas", reason="a frame is of pandas")
+    lm = lmzoo.load(run)
+    other = lmzoo.train(*SMALL, "model.hidden=4", "model.embedding=4", f"run_dir={tmp_path / 'other'}", quiet=True)
+    frame = lmzoo.compare([run, other])
+    assert sorted(frame["run"]) == sorted(map(str, (run, tmp_path / "other")))
+    for row in frame.to_dict("records"):
+        results = (lm if row["run"] == str(run) else other).results
+        assert results is not None
+        assert (row["valid"], row["test"]) == (results["perplexity"]["valid"], results["perplexity"]["test"])
+        assert row["model.hidden"] == (8 if row["run"] == str(run) else 4)
+        assert (row["model.name"], row["corpus"], row["seeds"]) == ("lstm", "markov", 1)
+    assert list(frame["valid"]) == sorted(frame["valid"])
+    assert "seed" not in frame.columns
+    with pytest.raises(UserError, match="nowhere: no run is there"):
+        lmzoo.compare(["nowhere"])
