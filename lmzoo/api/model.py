@@ -105,26 +105,10 @@ class Loaded:
         return logprobs[0] if isinstance(text, str) else logprobs
 
     @overload
-    def surprisal(
-        self,
-        text: str,
-        *,
-        context: str | None = None,
-        tokenize: str | None = None,
-        unit: Unit = "bits",
-        condition: str | None = None,
-    ) -> list[tuple[str, float]]: ...
+    def surprisal(self, text: str, **options: Any) -> list[tuple[str, float]]: ...
 
     @overload
-    def surprisal(
-        self,
-        text: Sequence[str],
-        *,
-        context: str | Sequence[str] | None = None,
-        tokenize: str | None = None,
-        unit: Unit = "bits",
-        condition: str | None = None,
-    ) -> list[list[tuple[str, float]]]: ...
+    def surprisal(self, text: Sequence[str], **options: Any) -> list[list[tuple[str, float]]]: ...
 
     def surprisal(
         self,

@@ -4,15 +4,30 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from lmzoo.core.errors import UserError, nearest, shortened
 from lmzoo.corpus.vocabulary import EOS, UNK
 
 
-@dataclass(frozen=True)
+class NoVectorError(UserError, KeyError):
+    """The error for a word without a vector."""
+
+    __str__ = Exception.__str__
+
+
+@dataclass(frozen=True, repr=False)
 class WordVectors:
     """V words, the most frequent first, and the (V, d) float32 matrix of their vectors.
+
+    As in gensim, ``word in vectors`` and ``vectors[word]`` are of a word as it is written; of fastText's models every
+    word has a vector.
+
+        >>> vectors = lmzoo.load("outputs/pydoc/skipgram")
+        >>> len(vectors), "list" in vectors, vectors["list"].shape
+        (1533, True, (100,))
 
     Args:
         of_another: the (d,) vector of a word that is not among them, where its characters give it one.
@@ -21,6 +36,57 @@ class WordVectors:
     words: list[str]
     matrix: Tensor
     of_another: Callable[[str], Tensor | None] = lambda word: None
+
+    def __repr__(self) -> str:
+        return f"<vectors of {len(self):,} words in {self.matrix.shape[1]} dimensions>"
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: object) -> bool:
+        return isinstance(word, str) and (word in self.index or self.of_another(word) is not None)
+
+    def __getitem__(self, word: str) -> np.ndarray:
+        """The (d,) vector of a word; raise a `NoVectorError`, which is a KeyError, if it has none."""
+        if not isinstance(word, str):
+            raise TypeError(f"a word is a string, not {word!r}; the rows are those of `matrix`")
+        if (row := self.index.get(word)) is not None:
+            return self.matrix[row].cpu().numpy()
+        if (vector := self.of_another(word)) is None:
+            raise NoVectorError(f"'{shortened(word)}' has no vector", nearest(word, self.words))
+        return vector.cpu().numpy()
+
+    def most_similar(self, word: str, number: int = 10) -> list[tuple[str, float]]:
+        """The other words with the largest cosine to a word, and their cosines, nearest first.
+
+            >>> vectors.most_similar("list", 2)
+            [('tuple', 0.7...), ('set', 0.6...)]
+
+        Raises: NoVectorError for a word without a vector.
+        """
+        return self._nearest(torch.from_numpy(self[word]), [word], number)
+
+    def analogy(self, a: str, b: str, c: str, number: int = 10) -> list[tuple[str, float]]:
+        """The words nearest to a - b + c, and their cosines: ``analogy("king", "man", "woman")`` asks for a queen.
+
+        The three vectors have length 1, and their words are left out, as in gensim's
+        ``most_similar(positive=[a, c], negative=[b])``; it is 3CosAdd.
+
+            >>> vectors.analogy("list", "lists", "tuples", 1)
+            [('tuple', 0.6...)]
+
+        Raises: NoVectorError for a word without a vector.
+        """
+        first, minus, plus = (unit(torch.from_numpy(self[word])) for word in (a, b, c))
+        return self._nearest(first - minus + plus, [a, b, c], number)
+
+    def _nearest(self, vector: Tensor, without: Sequence[str], number: int) -> list[tuple[str, float]]:
+        """The words with the largest cosine to a (d,) vector."""
+        cosines = self.unit @ unit(vector.to(self.unit))
+        rows = {row for word in without if (row := self.index.get(word)) is not None}
+        cosines[[*rows]] = -torch.inf
+        best = cosines.topk(max(0, min(number, len(self) - len(rows))))
+        return [(self.words[row], cosine) for cosine, row in zip(*map(Tensor.tolist, best), strict=True)]
 
     def with_words(self, words: Iterable[str]) -> "WordVectors":
         """These vectors and, behind them, those that other words have, but `<unk>` and `<eos>`, which are no words."""
@@ -58,10 +124,7 @@ class WordVectors:
 
     def neighbours(self, row: int, count: int) -> list[tuple[str, float]]:
         """The ``count`` words with the largest cosine, and the cosine of each, nearest first; the word itself not."""
-        cosines = self.unit @ self.unit[row]
-        cosines[row] = -torch.inf
-        best = cosines.topk(min(count, len(self.words) - 1))
-        return [(self.words[int(row)], float(cosine)) for cosine, row in zip(*best, strict=True)]
+        return self._nearest(self.unit[row], [self.words[row]], count)
 
 
 def unit(matrix: Tensor) -> Tensor:
