@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,6 +18,7 @@ from lmzoo.core.options import Seed
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.corpus.form import Form, require_one_direction
+from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.models.combined.mixture import mixture_weights
 from lmzoo.protocol.difference import FrequencyBand, bootstrap, by_frequency, by_word
 from lmzoo.protocol.exchange import read_logprobs
@@ -24,6 +26,7 @@ from lmzoo.protocol.lines import known_words, scored
 from lmzoo.protocol.perplexity import Score, checked, text_logprobs
 from lmzoo.reports.comparison import as_csv, as_json, as_text, collect, groups, number
 from lmzoo.reports.plot import picture
+from lmzoo.reports.reading import Times, surprisal
 from lmzoo.reports.table import aligned, cell, csv_bytes
 from lmzoo.reports.words import Surprisals, picture_of_bands, picture_of_sentence
 from lmzoo.runs.external import matching
@@ -36,6 +39,7 @@ SAMPLES = 1000
 OF = {
     "seeds": ["table"], "markdown": ["table"], "csv": ["table", "sentence"], "json": ["table"],
     "plot": ["table", "tokens", "sentence"], "split": ["tokens", "mixture"], "seed": ["tokens"],
+    "tokenize": ["sentence"],
 }  # fmt: skip
 """The modes of comparison that an option belongs to."""
 
@@ -180,18 +184,27 @@ def _frequencies(bands: Sequence[FrequencyBand], corpus: str) -> list[str]:
 
 
 def compare_sentence(
-    folders: list[Path], sentence: str, device: str, plot: Path | None = None, table: Path | None = None
+    folders: list[Path],
+    sentence: str,
+    device: str,
+    plot: Path | None = None,
+    table: Path | None = None,
+    tokenize: str | None = None,
 ) -> str:
     """Tabulate the surprisal of each word of a sentence in bits, with a column per run and log p in the last row.
+
+    If runs cut the sentence into different words, those are compared that white space separates; see
+    `lmzoo.reports.reading.surprisal`.
 
     Args:
         plot: the output for a plot.
         table: the output for a row for each word under each run, as CSV.
+        tokenize: the tokenizer for runs that read words separated by spaces.
 
-    Raises: UserError if a model has no probabilities of words, or words are formed differently.
+    Raises: UserError if a model has no probabilities of words, or reads in another direction than the first.
     """
     read: list[Surprisals] = []
-    words: list[str] = []
+    cuts: list[list[str]] = []
     forms: list[Form] = []
     named = names(folders)
     for folder in named.values():
@@ -201,12 +214,16 @@ def compare_sentence(
         warn_of(run, vocabulary)
         if model.whole_sentences:
             raise UserError(f"{run.path}: has a probability of whole sentences alone, none of words", "leave it out")
+        cut = TOKENIZERS[tokenize] if tokenize and not vocabulary.form.tokenizer else str
         with named_by(str(run.path)):
-            line = next(scored(model, vocabulary, [sentence], "sentence", "--sentence"))
-        if words and line.words != words:
-            raise UserError(f"{run.path}: cuts the sentence into other words than {folders[0]}", "compare it by itself")
-        words = line.words
+            line = next(scored(model, vocabulary, [cut(sentence)], "sentence", "--sentence"))
+        cuts.append(line.words)
         read.append(Surprisals(str(folder), (-line.logprobs / math.log(2)).tolist(), line.known.tolist()))
+    words = cuts[0]
+    if any(cut != words for cut in cuts):
+        words = sentence.split()
+        read = [_displayed(folder, words, device, tokenize) for folder in named.values()]
+        warn("the runs cut the sentence into different words; those between white space are compared, without its end")
     if plot:
         write_output(plot, picture_of_sentence(words, read, plot))
     if table:
@@ -225,6 +242,18 @@ def compare_sentence(
         lines.append(f"{word:{width}}" + "".join(cells))
     lines.append(f"{'all':{width}}" + "".join(f"{sum(model.bits):8.2f} " for model in read))
     return "\n".join(lines)
+
+
+def _displayed(folder: Path, words: list[str], device: str, tokenize: str | None) -> Surprisals:
+    """The surprisal under a run of the words of a sentence as they are displayed."""
+    _, model, vocabulary = open_run(folder, device)
+    if vocabulary.form.reverse:
+        raise UserError(f"{folder}: cuts the sentence into other words than the others", "compare it by itself")
+    cut = TOKENIZERS[tokenize] if tokenize and not vocabulary.form.tokenizer else None
+    zeros = np.zeros(len(words), dtype=int)
+    with named_by(str(folder)):
+        bits, known = surprisal(model, vocabulary, Times(words, zeros, zeros, zeros), "sentence", cut)
+    return Surprisals(str(folder), bits.tolist(), known.tolist())
 
 
 def _words(a: Tensor, b: Tensor, tokens: Tensor, words: list[str]) -> list[str]:
@@ -267,6 +296,7 @@ def main() -> int:
     about = "the perplexity of runs and such files mixed by the token, with weights that EM finds on valid"
     about += "; model=mixture makes a run of runs"
     of_words.add_argument("--mixture", nargs="+", action=RunFolder, metavar="RUN or FILE", help=about)
+    parser.add_tokenize()
     parser.add_argument("--split", choices=SPLITS, help="with --tokens, --mixture (default: test)")
     parser.add_argument("--seed", type=bounded(Seed), help="with --tokens: of the bootstrap (default: 0)")
     parser.add_device()
@@ -295,9 +325,9 @@ def main() -> int:
             tables = groups(collect(runs)[0], seeds=True)
             language_models = [table for table in tables if table.kind is LANGUAGE_MODEL]
             runs = [row.entries[0].folder for table in language_models for row in table.rows] or runs
-        print(
-            printable(compare_sentence(runs, arguments.sentence, arguments.device, arguments.plot, arguments.csv), "\n")
-        )
+        outputs = arguments.plot, arguments.csv
+        compared = compare_sentence(runs, arguments.sentence, arguments.device, *outputs, arguments.tokenize)
+        print(printable(compared, "\n"))
         return 0
     entries, others = collect(runs)
     tables = groups(entries, arguments.seeds)

@@ -9,6 +9,7 @@ from lmzoo.cli.command import CommandParser, check_tokenize, open_run, tokenized
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import read_lines, unpacked_name
+from lmzoo.huggingface.causal import CausalTransformer
 from lmzoo.protocol.lines import Line, scored, unknown_warning
 from lmzoo.runs.results import finite
 
@@ -76,6 +77,12 @@ def _read(line: Line) -> list[str | None]:
     return [word if known else None for word, known in zip(line.words, line.known.tolist(), strict=True)]
 
 
+def _without_end(line: Line) -> Line:
+    """A line without the probability of its end."""
+    end = float(line.logprobs[-1])
+    return line._replace(logprob=line.logprob - end, logprob_of_known=line.logprob_of_known - end)
+
+
 def _sign(good: float, bad: float) -> int:
     return (good > bad) - (good < bad)
 
@@ -102,6 +109,8 @@ def main() -> int:
     check_tokenize(arguments, vocabulary, arguments.run)
     warn(run.unfinished())
     lines = list(scored(model, vocabulary, sentences, "sentence", "the sentences of the pairs"))
+    if isinstance(model, CausalTransformer):  # whose end is that of a document, and not in published figures
+        lines = [_without_end(line) for line in lines]
     warn(unknown_warning(sum(line.unknown for line in lines), sum(len(line.words) for line in lines), "pairs"))
     if repeated := len(pairs) - len({*pairs}):
         warn(f"{repeated:,} of {len(pairs):,} pairs are there before, and count once more")

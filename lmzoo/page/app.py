@@ -150,6 +150,7 @@ def build(zoo: Zoo) -> Any:
         with gradio.Tabs():
             if zoo.models:
                 page.surprisal()
+            if zoo.predicting:
                 page.next_words()
                 page.generation()
             if zoo.hmms:
@@ -266,7 +267,7 @@ class _Page:
 
             def draw(text: str, label: str) -> str:
                 condition = _condition(label)
-                found = {name: data.next_words(lm, text, NEXT, condition) for name, lm in self.zoo.models.items()}
+                found = {name: data.next_words(lm, text, NEXT, condition) for name, lm in self.zoo.predicting.items()}
                 return html.coming(found, typed)
 
             self.shows(draw, text, label)
@@ -278,7 +279,7 @@ class _Page:
             self.html(html.lead(GENERATION))
             with gradio.Row():
                 with gradio.Column(scale=1, min_width=280):
-                    model, prompt = self.choice("model", [*self.zoo.models]), self.field("prompt", self.first.begun)
+                    model, prompt = self.choice("model", [*self.zoo.predicting]), self.field("prompt", self.first.begun)
                     temperature = self.number(gradio.Slider(0.1, 2, 1, step=0.05, label="temperature"))
                     top_k = self.number(
                         gradio.Slider(0, 100, 0, step=1, label="top-k: from the k likeliest words; 0 is all")
@@ -297,7 +298,7 @@ class _Page:
                         seed: int, label: str,
                     ) -> str:  # fmt: skip
                         decoding = Decoding(temperature=temperature, top_k=top_k or None, top_p=top_p)
-                        lm = self.zoo.models[model]
+                        lm = self.zoo.predicting[model]
                         found = data.samples(lm, prompt, tokens, seed, number, decoding, _condition(label))
                         return html.scale() + html.sampled(model, found)
 

@@ -11,6 +11,7 @@ from lmzoo.api import Loaded
 from lmzoo.core.errors import UserError, shortened
 from lmzoo.corpus import EOS
 from lmzoo.corpus.conditions import label_number
+from lmzoo.huggingface.causal import CausalTransformer
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.reading import beliefs, read
 from lmzoo.models.lds.lds import LinearDynamicalSystem
@@ -75,7 +76,8 @@ def surprisal(lm: Loaded, text: str, condition: str | None = None) -> list[list[
     for line in lines:
         scored = lm.line(line, condition)
         columns = zip(scored.words, scored.logprobs.double().exp().tolist(), scored.known.tolist(), strict=True)
-        expected = lm.expected(line, EXPECTED, condition)
+        predicts = not isinstance(lm.model, CausalTransformer)
+        expected = lm.expected(line, EXPECTED, condition) if predicts else [[] for _ in scored.words]
         found.append([Token(*column, ranked) for column, ranked in zip(columns, expected, strict=True)])
     return found
 

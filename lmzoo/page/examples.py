@@ -65,7 +65,7 @@ def example(zoo: Zoo) -> Example:
 
 def _drawn(zoo: Zoo) -> list[str]:
     """The first words of a line that the first model draws, none where it ends at once or there is no model."""
-    if not zoo.models:
+    if not zoo.predicting:
         return []
-    (text,) = data.samples(next(iter(zoo.models.values())), "", WORDS, 0, 1, Decoding(top_k=10))
+    (text,) = data.samples(next(iter(zoo.predicting.values())), "", WORDS, 0, 1, Decoding(top_k=10))
     return list(takewhile(lambda word: word != EOS, (token.word for token in text.tokens)))

@@ -11,6 +11,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.plugins import load_plugins
 from lmzoo.corpus import EOS_ID, Vocabulary
 from lmzoo.corpus.lines import line_numbers
+from lmzoo.huggingface.causal import CausalTransformer, RawText
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.lds.lds import LinearDynamicalSystem
 from lmzoo.protocol.encoder import EmbeddedText, embed_lines
@@ -53,13 +54,14 @@ def text_of(system: Loaded) -> EmbeddedText:
 
 
 class Zoo:
-    """Runs of one vocabulary, opened; the tables of models are computed once.
+    """Runs of one vocabulary, and transformers with raw text, opened; the tables of models are computed once.
 
     Each is known by the last parts of its path, as many as tell it from the others.
 
     Attributes:
-        vocabulary: theirs.
+        vocabulary: that of the runs.
         models: the language models, in the order given.
+        predicting: those that predict every next word.
         hmms: those that are hidden Markov models.
         systems: those that are linear dynamical systems.
         vectors: the runs of word vectors.
@@ -86,7 +88,10 @@ class Zoo:
             else:
                 self.models[name] = load(folder, device)
                 opened.append((run, self.models[name].vocabulary))
-        (first, self.vocabulary), *others = opened
+        of_words = [(run, vocabulary) for run, vocabulary in opened if not isinstance(vocabulary.form, RawText)]
+        if not of_words:
+            raise UserError(f"{opened[0][0].path}: has no list of words", "name a run of lmzoo train beside it")
+        (first, self.vocabulary), *others = of_words
         for run, vocabulary in others:
             if _parts(vocabulary) != _parts(self.vocabulary):
                 raise UserError(f"{run.path}: has other words than {first.path}", "name runs of one vocabulary")
@@ -96,6 +101,7 @@ class Zoo:
         for name in [name for name, lm in self.models.items() if lm.model.whole_sentences]:
             del self.models[name]
             self.notes.append(f"{name}: has a probability of whole sentences alone, none of words, so it is not shown")
+        self.predicting = {n: lm for n, lm in self.models.items() if not isinstance(lm.model, CausalTransformer)}
         self.hmms = {name: lm for name, lm in self.models.items() if isinstance(lm.model, HiddenMarkovModel)}
         self.systems = {name: lm for name, lm in self.models.items() if isinstance(lm.model, LinearDynamicalSystem)}
         self._frozen = ExitStack()

@@ -190,10 +190,11 @@ def scored_groups(
 
     Raises: UserError if log-probabilities are invalid, and the errors of the parts, after the lines before.
     """
-    known, parts, open_line = known_words(model, vocabulary), iter(parts), []
+    parts, open_line = iter(parts), []
     words_of = vocabulary.form.forwards.words
     if (first := next(parts, None)) is None:
         return
+    known = known_words(model, vocabulary)
     for part, logprobs in scored_parts(model, vocabulary, chain([first], parts), context):
         open_line.append((part, checked(logprobs, where)))
         if part.text is None or part.text.endswith(b"\n"):
@@ -206,6 +207,8 @@ def scored_groups(
             else:
                 text = b"".join(part.text for part, _ in open_line).decode("utf-8", "surrogatepass")
                 words = ([*words_of(line), EOS] for line in text.removesuffix("\n").split("\n"))
+            if len(known) < len(vocabulary):  # it grows by the words of a text
+                known = known_words(model, vocabulary)
             yield Lines(words, tokens, logprobs, known[tokens])
             open_line.clear()
 

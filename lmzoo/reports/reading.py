@@ -24,6 +24,7 @@ from lmzoo.corpus import EOS_ID, Context, Vocabulary
 from lmzoo.corpus.form import NAMES
 from lmzoo.corpus.lines import log2_shares
 from lmzoo.corpus.subwords import BEGIN
+from lmzoo.huggingface.causal import CausalTransformer
 from lmzoo.protocol.difference import block_length
 from lmzoo.protocol.lines import scored
 from lmzoo.protocol.model import LanguageModel
@@ -164,7 +165,7 @@ class Surprisal(NamedTuple):
 def surprisal(
     model: LanguageModel, vocabulary: Vocabulary, times: Times, context: Context, tokenize: Tokenize | None = None
 ) -> Surprisal:
-    """The surprisal of words as displayed, with each text read separately.
+    """The surprisal of words as displayed, with each text read separately; by a transformer, as one line.
 
     For a word of several tokens (*country* and *,*) it is their sum. With a model of characters or subwords, the word
     must also end, before a space, the first piece of another word or the end of the line: Pimentel & Meister (2024),
@@ -187,6 +188,8 @@ def surprisal(
     for story in range(times.stories[-1] + 1):
         sentences = np.unique(times.sentences[times.stories == story])
         members = [np.flatnonzero(times.sentences == sentence) for sentence in sentences]
+        if isinstance(model, CausalTransformer):  # it reads each line by itself
+            members = [np.concatenate(members)]
         texts = [" ".join(pieces[i] for i in each if counts[i]) for each in members]
         overs = [np.zeros(0)] * len(texts) if form.of_words else _overs(model, vocabulary, texts, context)
         lines = scored(model, vocabulary, texts, context, f"the sentences of text {story + 1}")

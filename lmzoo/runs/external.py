@@ -1,4 +1,4 @@
-"""Models in files of other programs, which stand in the place of a run."""
+"""Models of other programs, which stand in the place of a run."""
 
 import glob
 from collections.abc import Sequence
@@ -7,37 +7,47 @@ from typing import Any
 
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus, Vocabulary
+from lmzoo.huggingface.causal import load as load_transformer
 from lmzoo.models.ngram.arpa import Arpa
 from lmzoo.models.ngram.arpa_file import holds_arpa
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.runs.configuration import Configuration
 from lmzoo.runs.device import resolve_device
 from lmzoo.runs.directory import Run
-from lmzoo.runs.listing import below, find
+from lmzoo.runs.listing import CONFIG, below, find
 from lmzoo.runs.loading import load
 
+TRANSFORMER, TRUSTED = "hf:", "hf-code:"
+"""The beginnings of the name of a transformer; the second one lets code that comes with it run."""
 
-class ArpaRun(Run):
-    """An ARPA file in the place of a run. It has a model and a vocabulary, but no text and no results."""
 
-    def __init__(self, path: Path):
+class ExternalModel(Run):
+    """A model of another program in the place of a run. It has a vocabulary, but no text and no results.
+
+    Attributes:
+        noun: what it is, for errors.
+    """
+
+    noun: str
+
+    def __init__(self, path: Path, name: str):
         super().__init__(path)
         self._config = Configuration({
             "corpus": {"name": "text", "context": "sentence"},
-            "model": {"name": "arpa", "path": str(path)},
+            "model": {"name": name, "path": str(path)},
             "trainer": {"first_tokens": None},
         })  # fmt: skip
 
     def model(self) -> tuple[LanguageModel, Vocabulary]:
-        """The model of the file on the CPU, and the words of the file; raises as `read_arpa` does."""
-        return Arpa.of_file(self.path)
+        """The model on the CPU, and its words; raise a UserError if it cannot be read."""
+        raise NotImplementedError
 
     def vocabulary(self) -> Vocabulary:
         return self.model()[1]
 
     def corpus(self, downloaded: bool = True) -> Corpus:
         """Raise a UserError, as there is none."""
-        raise UserError(f"{self.path}: is an ARPA file, which has no train, valid or test text", "name a file of text")
+        raise UserError(f"{self.path}: is {self.noun}, which has no train, valid or test text", "name a file of text")
 
     def starts(self) -> list[dict[str, Any]]:
         """One start, on a text that is not known."""
@@ -50,18 +60,55 @@ class ArpaRun(Run):
         """None, as no training is known."""
 
 
+class ArpaRun(ExternalModel):
+    """An ARPA file."""
+
+    noun = "an ARPA file"
+
+    def __init__(self, path: Path):
+        super().__init__(path, "arpa")
+
+    def model(self) -> tuple[LanguageModel, Vocabulary]:
+        return Arpa.of_file(self.path)
+
+
+class TransformerRun(ExternalModel):
+    """A causal transformer of Hugging Face: a folder, or ``hf:NAME`` for one that transformers knows or downloads."""
+
+    noun = "a transformer"
+
+    def __init__(self, path: Path):
+        super().__init__(path, "huggingface")
+
+    def model(self) -> tuple[LanguageModel, Vocabulary]:
+        name = str(self.path)
+        model = load_transformer(name.removeprefix(TRANSFORMER).removeprefix(TRUSTED), name.startswith(TRUSTED))
+        return model, model.vocabulary
+
+
+def stands_for_run(path: Path) -> bool:
+    """Whether a path is that of a model of another program; raise a UserError for a binary file of KenLM."""
+    if path.is_file():
+        return holds_arpa(path)
+    return str(path).startswith((TRANSFORMER, TRUSTED)) or (
+        (path / "config.json").is_file() and not (path / CONFIG).exists()
+    )
+
+
 def run_at(path: Path) -> Run:
-    """The run in a folder, or an ARPA file in the place of one; raise a UserError for a binary file of KenLM."""
-    return ArpaRun(path) if path.is_file() and holds_arpa(path) else Run(path)
+    """The run in a folder, or what stands in the place of one; raises as `stands_for_run` does."""
+    if not stands_for_run(path):
+        return Run(path)
+    return ArpaRun(path) if path.is_file() else TransformerRun(path)
 
 
 def open_model(path: Path, device: str = "cpu") -> tuple[Run, LanguageModel, Vocabulary]:
-    """A run, its model in evaluation mode with the best weights, and its vocabulary; or those of an ARPA file.
+    """A run, its model in evaluation mode with the best weights, and its vocabulary; or those of another program.
 
-    Raises: as `lmzoo.runs.loading.load` and `read_arpa` do.
+    Raises: as `lmzoo.runs.loading.load`, `read_arpa` and `lmzoo.huggingface.causal.load` do.
     """
     run = run_at(path)
-    if isinstance(run, ArpaRun):
+    if isinstance(run, ExternalModel):
         model, vocabulary = run.model()
         return run, model.to(resolve_device(device)).eval(), vocabulary
     return run, *load(path, device)
@@ -80,5 +127,5 @@ def matching(patterns: Sequence[str]) -> list[Path]:
 
 
 def _runs(path: Path) -> list[Path]:
-    """The runs below a folder, or an ARPA file, which stands for a run."""
-    return [path] if path.is_file() and holds_arpa(path) else below(path)
+    """The runs below a folder, or what stands for a run."""
+    return [path] if stands_for_run(path) else below(path)

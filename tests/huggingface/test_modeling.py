@@ -147,7 +147,8 @@ def test_minicons_and_the_evaluation_harness(name: str, zoo, folders, corpus: Co
     data = [{"beginning": words[1 + i], "choices": [words[5], words[6]], "right": 0} for i in range(3)]
     (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in data))
     task = {
-        "task": "local", "dataset_path": "json", "dataset_kwargs": {"data_files": {"test": str(tmp_path / "data.jsonl")}},
+        "task": "local", "dataset_path": "json",
+        "dataset_kwargs": {"data_files": {"test": str(tmp_path / "data.jsonl")}},
         "test_split": "test", "output_type": "multiple_choice", "doc_to_text": "{{beginning}}",
         "doc_to_choice": "{{choices}}", "doc_to_target": "{{right}}",
     }  # fmt: skip

@@ -1,0 +1,247 @@
+"""Transformers as models of whole words: a chain of pieces whose words can all be listed, and a small GPT-2."""
+
+import itertools
+import json
+import math
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from command_line import MODELS, QUICK, command
+
+import lmzoo
+from lmzoo.api import Loaded
+from lmzoo.commands import compare, pairs, reading, score
+from lmzoo.core.errors import UserError
+from lmzoo.page import data
+from lmzoo.page.zoo import Zoo
+from lmzoo.protocol.lines import scored
+from lmzoo.protocol.perplexity import row_logprobs, text_logprobs
+
+with warnings.catch_warnings(action="ignore"):
+    transformers = pytest.importorskip("transformers")
+
+import gpt2
+
+from lmzoo.huggingface.causal import CausalTransformer
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of packages that are not ours
+END = "<|endoftext|>"
+PIECES = [END, "a", "b", "Ġa", "Ġb", "ba"]
+
+
+class Chain(torch.nn.Module):
+    """A Markov chain of pieces, with the calls of a causal model of transformers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.config = SimpleNamespace()
+        logits = torch.randn(len(PIECES), len(PIECES), generator=torch.Generator().manual_seed(3))
+        logits[:, 5] -= 20  # a second way to cut "ba", which the tokenizer does not choose
+        self.table = torch.nn.Parameter(logits.log_softmax(1))
+
+    def get_output_embeddings(self) -> SimpleNamespace:
+        return SimpleNamespace(out_features=len(PIECES))
+
+    def forward(self, input_ids: torch.Tensor, **_: object) -> SimpleNamespace:
+        return SimpleNamespace(logits=self.table[input_ids])
+
+
+@pytest.fixture(scope="module")
+def chain() -> CausalTransformer:
+    import tokenizers as t
+
+    made = t.Tokenizer(t.models.BPE({**{p: i for i, p in enumerate(PIECES)}, "Ġ": 6}, [("Ġ", "a"), ("Ġ", "b")]))
+    made.pre_tokenizer = t.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = t.decoders.ByteLevel()
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=made, eos_token=END, bos_token=END)
+    return CausalTransformer(Chain(), tokenizer, "chain")
+
+
+def spellings(longest: int) -> Iterator[str]:
+    """Every word of so many letters at most."""
+    for length in range(1, longest + 1):
+        yield from map("".join, itertools.product("ab", repeat=length))
+
+
+@pytest.mark.parametrize("before", ["", "a", "ab b"])
+def test_the_probabilities_of_all_words_sum_to_one(chain: CausalTransformer, before: str):
+    longest, p = 8, chain.network.table.exp().tolist()
+    words, number = [*spellings(longest)], dict(zip(PIECES, itertools.count(), strict=False))
+    tokens = chain.vocabulary.encode([f"{before} {word}" for word in words] + [before])
+    logprobs = text_logprobs(chain, tokens, "sentence").exp()
+    ends = (tokens == 0).nonzero()[:, 0]
+    of_words, of_end = float(logprobs[ends[:-1] - 1].sum()), float(logprobs[ends[-1]])
+    # words of more letters: all ways to go on after so many
+    last = number[before[-1]] if before else 0
+    begins, goes_on = ("ab", "Ġa", "Ġb")[:1] if not before else ("Ġa", "Ġb"), (1, 2, 5)
+    begin = [number[piece] for piece in (begins if before else "ab")]
+    over = sum(p[last][piece] for piece in [*begin, 0])
+    share = {piece: p[last][piece] / over for piece in begin}
+    for _ in range(longest):
+        share = {to: sum(share[piece] * p[piece][to] for piece in share) for to in goes_on}
+    assert of_words + of_end + sum(share.values()) == pytest.approx(1, abs=1e-6)
+    assert of_words > 0.5
+
+
+def test_the_probability_of_a_line_is_that_of_its_pieces(chain: CausalTransformer):
+    pieces, p = [0, 1, 2, 3, 4, 2, 0], chain.network.table
+    own = sum(float(p[a, b]) for a, b in itertools.pairwise(pieces)) - math.log(float(p[0, [0, 1, 2, 5]].exp().sum()))
+    (line,) = scored(chain, chain.vocabulary, ["ab a bb"], "sentence")
+    assert line.words == ["ab", "a", "bb", "<eos>"]
+    assert line.logprob == pytest.approx(own, abs=1e-5)
+    over = float(p[2, [0, 3, 4]].exp().sum())  # after "ab"
+    first = p[0, 1] + p[1, 2] + math.log(over) - math.log(float(p[0, [0, 1, 2, 5]].exp().sum()))
+    assert float(line.logprobs[0]) == pytest.approx(float(first), abs=1e-5)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return gpt2.saved(tmp_path_factory.mktemp("gpt2") / "small")
+
+
+@pytest.fixture(scope="module")
+def lm(small: Path) -> Loaded:
+    return lmzoo.load(small)
+
+
+@torch.no_grad()
+def own_logprob(text: str, start: int = 0) -> float:
+    """log p of a line and its end, of those lines that do not begin with a space, from the pieces; contexts of 32."""
+    network, tokenizer = gpt2.trained()
+    pieces = torch.tensor(tokenizer(f"{END}{text}{END}").input_ids)
+    assert len(pieces) <= 33
+    logprobs = network(pieces[None, :-1]).logits[0].log_softmax(1)
+    spaces = [number for piece, number in tokenizer.get_vocab().items() if piece.startswith(("Ġ", "Ċ"))]
+    begins = torch.ones(logprobs.shape[1]).index_fill(0, torch.tensor(spaces), 0)
+    first = float((logprobs[0].exp() * begins).sum().log())
+    return float(logprobs.gather(1, pieces[1:, None]).sum()) - first
+
+
+def test_a_line_of_gpt2_is_its_pieces(lm: Loaded):
+    for text in gpt2.LINES[:5]:
+        assert lm.score(text) == pytest.approx(own_logprob(text), abs=1e-4)
+        words, bits = zip(*lm.surprisal(text), strict=True)
+        assert words == (*text.split(), "<eos>")
+        assert sum(bits) == pytest.approx(-own_logprob(text) / math.log(2), abs=1e-3)
+
+
+def test_batches_windows_and_parts_do_not_matter(lm: Loaded):
+    texts = [*gpt2.LINES, "", " ".join(gpt2.LINES[:4] * 3)]  # the last one has more pieces than the context
+    alone = [lm.score(text) for text in texts]
+    assert lm.score(texts) == pytest.approx(alone, abs=1e-4)
+    tokens = lm.vocabulary.encode(texts)
+    whole = text_logprobs(lm.model, tokens, "stream")
+    state, parts = lm.model.initial_state(1), []
+    for part in tokens.split(7):
+        logprobs, state = lm.model(part[None], state)
+        parts.append(logprobs[0])
+    torch.testing.assert_close(torch.cat(parts), whole, atol=1e-5, rtol=0)
+    rows = row_logprobs(lm.model, [lm.vocabulary.encode([text]) for text in texts])
+    assert [float(row.sum()) for row in rows] == pytest.approx(alone, abs=1e-4)
+
+
+def test_a_long_line_has_half_a_context_before_each_piece(lm: Loaded):
+    network, tokenizer = gpt2.trained()
+    text = " ".join(gpt2.LINES[:5] * 3)
+    pieces = torch.tensor(tokenizer(f"{END}{text}{END}").input_ids)
+    assert len(pieces) > 64
+    logprobs = []
+    for place in range(1, len(pieces)):  # that of each piece by itself
+        start = max(0, (place - 1) // 16 - 1) * 16
+        with torch.no_grad():
+            logprobs.append(float(network(pieces[None, start:place]).logits[0, -1].log_softmax(0)[pieces[place]]))
+    line = lm.line(text)
+    begin = own_logprob(gpt2.LINES[0]) - own_logprob(gpt2.LINES[0])
+    first = float(lm.line("The").logprobs.sum()) - own_logprob("The")
+    assert (begin, first) == (0, pytest.approx(0, abs=1e-5))
+    spaces = [number for piece, number in tokenizer.get_vocab().items() if piece.startswith(("Ġ", "Ċ"))]
+    with torch.no_grad():
+        start = network(pieces[None, :1]).logits[0, 0].softmax(0)
+    outside = math.log(1 - float(start[spaces].sum()))
+    assert line.logprob == pytest.approx(sum(logprobs) - outside, abs=1e-3)
+
+
+def test_names_of_marks_in_a_text_are_text(lm: Loaded):
+    assert lm.model.pieces.end not in lm.model.pieces.of(END, True)
+    assert lm.score(END) > -math.inf
+
+
+@pytest.fixture
+def beside(folder: Path, small: Path) -> Path:
+    """A run of words in small letters, and the table and pairs of commands."""
+    Path("train.txt").write_text("the cat sat on the mat\nthe dogs sat on the mats\n" * 4)
+    options = ["corpus=text", *(f"corpus.{split}=train.txt" for split in ("train", "valid", "test"))]
+    assert (
+        command(*options, "corpus.unknown=true", "corpus.context=sentence", *MODELS["rnn"], *QUICK, "run_dir=rnn").code
+        == 0
+    )
+    return small
+
+
+def test_commands_take_a_folder(beside: Path, lm: Loaded):
+    name, text = str(beside), gpt2.LINES[0]
+    Path("text").write_text(f"{text}\n")
+    rows = command(name, "text", main=score.main).out.splitlines()[1:-1]
+    assert [row.split("\t") for row in rows] == [
+        [word, f"{p:.4f}", "true"]
+        for word, p in zip([*text.split(), "<eos>"], lm.line(text).logprobs.tolist(), strict=True)
+    ]
+    Path("pairs").write_text(json.dumps({"sentence_good": text, "sentence_bad": "The cat mat the on sat."}))
+    found = json.loads(command(name, "pairs", "--json", main=pairs.main).out)["pairs"][0]
+    assert found["logprob_good"] == pytest.approx(float(lm.line(text).logprobs[:-1].sum()), abs=1e-6)
+    told = command("rnn", name, "--sentence", text, "--tokenize", "ptb", main=compare.main)
+    assert "the runs cut the sentence into different words" in told.err
+    table = [line.split() for line in told.out.splitlines()[4:]]
+    assert [row[0] for row in table] == [*text.split(), "all"]
+    assert [float(row[2]) for row in table[:-1]] == pytest.approx(
+        [bits for _, bits in lm.surprisal(text)[:-1]], abs=0.01
+    )
+    same = command("rnn", name, "--sentence", "the cat", main=compare.main).out
+    assert [line.split()[0] for line in same.splitlines()[4:]] == ["the", "cat", "<eos>", "all"]
+    zoo = Zoo(["rnn", name])
+    (words,) = data.surprisal(zoo.models["small"], text)
+    assert [token.word for token in words] == [*text.split(), "<eos>"]
+    assert [*zoo.predicting] == ["rnn"]
+
+
+def test_reading_gives_a_story_its_whole_context(beside: Path, lm: Loaded):
+    stories = [" ".join(gpt2.LINES[:3]), " ".join(gpt2.LINES[3:])]
+    rows = ["word\tmeanItemRT\titem\tzone"]
+    for item in range(24):
+        words = stories[item % 2].split()
+        rows += [f"{word}\t{300 + 7 * (item * place % 11)}\t{item}\t{place}" for place, word in enumerate(words)]
+    Path("times.tsv").write_text("\n".join(rows) + "\n")
+    told = command("rnn", str(beside), "times.tsv", "--tokenize", "ptb", "--words", "words.tsv", main=reading.main)
+    assert told.code == 0, told.err
+    header, *lines = [line.split("\t") for line in Path("words.tsv").read_text().splitlines()]
+    bits = [float(line[header.index(str(beside))]) for line in lines[: len(stories[0].split())]]
+    assert bits == pytest.approx([b for _, b in lm.surprisal(stories[0])[:-1]], abs=1e-3)
+
+
+def test_what_is_no_causal_transformer_is_refused(folder: Path, small: Path):
+    network, tokenizer = gpt2.trained()
+    with pytest.raises(UserError, match="has no train, valid or test text"):
+        lmzoo.load(small).perplexity("test")
+    with pytest.raises(UserError, match="has no list of words"):
+        lmzoo.load(small).next_words("The")
+    for name in ("code", "pickled"):
+        gpt2.saved(Path(name))
+    Path("pickled/model.safetensors").unlink()
+    torch.save(network.state_dict(), "pickled/pytorch_model.bin")
+    config = json.loads(Path("code/config.json").read_text())
+    config |= {"model_type": "own", "auto_map": {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"}}
+    Path("code/config.json").write_text(json.dumps(config))
+    Path("code/own.py").write_text("open('ran', 'w')")
+    for name in ("code", "pickled", "hf:absent-from-here"):
+        with pytest.raises(UserError, match="cannot be loaded by transformers"):
+            lmzoo.load(name)
+    assert not Path("ran").exists()
+    config = transformers.BertConfig(
+        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
+    )
+    with pytest.raises(UserError, match="is no causal model"):
+        CausalTransformer(transformers.BertForMaskedLM(config), tokenizer, "bert")
