@@ -1,0 +1,259 @@
+"""Patterns over the words of a sentence, and the automata that accept what matches them.
+
+A pattern is a sequence of items with spaces between them: words; ``_`` or ``___`` for any word; ``…`` or ``...`` for
+any number of words; ``[a|b]`` for one of several words; ``not [a|b]`` for any other word. Several patterns that are
+joined by ``&`` must all hold. One of them may be a number of words, such as ``10..15``, ``10..`` or ``..15``, and
+``not (…)`` around one means that it does not hold. A backslash makes a word of an item: ``\\_``.
+"""
+
+import re
+from collections.abc import Sequence
+from itertools import chain
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from lmzoo.core.errors import UserError, nearest, shortened
+from lmzoo.corpus import EOS_ID, Vocabulary
+
+MOST_STATES = 500
+"""The largest number of states of an automaton, before equivalent ones are merged."""
+_ITEM = re.compile(r"(?<!\S)(?:not\s*)?\[[^\]]*\](?!\S)|\S+")
+_LENGTH = re.compile(r"\s*(\d*)\.\.(\d*)\s*")
+_NEGATED = re.compile(r"\s*not\s*\((.*)\)\s*")
+
+
+class OneOf(NamedTuple):
+    """A place in a sentence with one of these words, or with any other if ``negated``."""
+
+    words: frozenset[int]
+    negated: bool = False
+
+    def allows(self, word: int) -> bool:
+        return (word in self.words) != self.negated
+
+
+ANY = OneOf(frozenset(), negated=True)
+
+
+class Places(NamedTuple):
+    """n places one after another, with any number of words before each place in ``gaps``, n being the end."""
+
+    places: tuple[OneOf, ...]
+    gaps: frozenset[int]
+    negated: bool = False
+    """Whether a sentence must not match."""
+
+    def after(self, passed: frozenset[int], word: int) -> frozenset[int]:
+        """The possible numbers of places passed after one more word."""
+        further = (p + 1 for p in passed if p < len(self.places) and self.places[p].allows(word))
+        return frozenset(further) | passed & self.gaps
+
+    def matched(self, passed: frozenset[int]) -> bool:
+        return (len(self.places) in passed) != self.negated
+
+
+class Automaton(NamedTuple):
+    """Accepts sentences, which end in an accepting state, from state 0. All words of a class act alike.
+
+    A sentence takes at most one path of Q states to acceptance. Every state is on such a path.
+    """
+
+    classes: Tensor
+    """(V,) int64 the class of each word, 0 to C - 1; that of `<eos>` is C."""
+    source: Tensor
+    """(E,) int64 the state that each edge leaves."""
+    target: Tensor
+    """(E,) int64 the state that each edge leads to."""
+    allowed: Tensor
+    """(E, C) bool whether a word of the class takes the edge."""
+    accepting: Tensor
+    """(Q,) bool."""
+    shortest: int
+    """The least number of words of a sentence, beside what the states demand."""
+    longest: int | None
+    """The largest number of words."""
+
+    def table(self) -> Tensor:
+        """(Q, C + 1) int64 the state after a word of each class, -1 if none, where the automaton is deterministic."""
+        table = torch.full((len(self.accepting), self.allowed.shape[1] + 1), -1)
+        edge, of_class = self.allowed.nonzero(as_tuple=True)
+        table[self.source[edge], of_class] = self.target[edge]
+        return table
+
+
+class Pattern(NamedTuple):
+    """A conjunction of sequences of places, and bounds of the number of words."""
+
+    sequences: tuple[Places, ...]
+    vocabulary_size: int
+    text: str
+    shortest: int = 0
+    longest: int | None = None
+
+    @classmethod
+    def parse(cls, text: str, vocabulary: Vocabulary, where: str = "pattern") -> "Pattern":
+        """Read a pattern; raise a UserError beginning with ``where`` for one that is malformed or has unknown words."""
+        pattern = cls((), len(vocabulary), text)
+        for part in re.split(r"(?<!\S)&(?!\S)", text):
+            if not part.strip():
+                raise UserError(f"{where} '{shortened(text)}': is empty" + " beside an &" * ("&" in text))
+            if (length := _LENGTH.fullmatch(part)) and part.strip() != "..":
+                low, high = length.groups()
+                pattern &= cls((), len(vocabulary), text, int(low or 0), int(high) if high else None)
+            elif inner := _NEGATED.fullmatch(part):
+                places = _places(inner[1], vocabulary, where)
+                pattern &= cls((places._replace(negated=True),), len(vocabulary), text)
+            else:
+                pattern &= cls((_places(part, vocabulary, where),), len(vocabulary), text)
+        return pattern._replace(text=text)
+
+    def __and__(self, other: "Pattern") -> "Pattern":
+        """The sentences that match both."""
+        highs = [high for high in (self.longest, other.longest) if high is not None]
+        return Pattern(
+            self.sequences + other.sequences,
+            self.vocabulary_size,
+            f"{self.text} & {other.text}",
+            max(self.shortest, other.shortest),
+            min(highs, default=None),
+        )
+
+    def classes(self) -> tuple[Tensor, list[int]]:
+        """(V,) the class of each word, as in `Automaton`; and a word of each class, -1 where it is any not named."""
+        places = list(chain.from_iterable(sequence.places for sequence in self.sequences))
+        kinds = {tuple(place.allows(-1) for place in places): 0}
+        classes, words = torch.zeros(self.vocabulary_size, dtype=torch.int64), [-1]
+        for word in sorted(frozenset().union(*(place.words for place in places))):
+            kind = tuple(place.allows(word) for place in places)
+            if kind not in kinds:
+                kinds[kind] = len(words)
+                words.append(word)
+            classes[word] = kinds[kind]
+        classes[EOS_ID] = len(words)
+        return classes, words
+
+    def automaton(self) -> Automaton:
+        """The smallest deterministic automaton.
+
+        Raises: UserError where no sentence matches, or there are over `MOST_STATES` states.
+        """
+        classes, words = self.classes()
+        start = tuple(frozenset([0]) for _ in self.sequences)
+        states, table = {start: 0}, []  # by subset construction
+        for state in (reached := [start]):
+            table.append([])
+            for word in words:
+                after = tuple(part.after(at, word) for part, at in zip(self.sequences, state, strict=True))
+                if after not in states:
+                    states[after] = len(states)
+                    reached.append(after)
+                table[-1].append(states[after])
+            if len(states) > MOST_STATES:
+                raise UserError(f"'{shortened(self.text)}': has over {MOST_STATES} states", "ask for less at once")
+        accepting = [all(p.matched(at) for p, at in zip(self.sequences, state, strict=True)) for state in reached]
+        return self._checked(classes, *_smallest(table, accepting), len(words))
+
+    def alignment(self) -> Automaton:
+        """An automaton of a sequence with at most one gap: a state for each number of places that were passed.
+
+        Edge k, of the first n, is that of place k. With a single gap a sentence has one path.
+        """
+        (sequence,) = self.sequences
+        classes, words = self.classes()
+        n = len(sequence.places)
+        edges = [(p, p + 1, place) for p, place in enumerate(sequence.places)]
+        edges += [(p, p, ANY) for p in sequence.gaps]
+        allowed = [[place.allows(word) for word in words] for _, _, place in edges]
+        source, target = (torch.tensor([edge[end] for edge in edges], dtype=torch.int64) for end in (0, 1))
+        accepting = torch.arange(n + 1) == n
+        allowed = torch.tensor(allowed, dtype=torch.bool).view(len(edges), len(words))
+        return Automaton(classes, source, target, allowed, accepting, self.shortest, self.longest)
+
+    def _checked(self, classes: Tensor, table: list[list[int]], accepting: list[bool], number: int) -> Automaton:
+        """The automaton of a table of states, if it accepts anything."""
+        edges: dict[tuple[int, int], list[int]] = {}
+        for state, row in enumerate(table):
+            for of_class, after in enumerate(row):
+                if after >= 0:
+                    edges.setdefault((state, after), []).append(of_class)
+        allowed = torch.zeros(len(edges), number, dtype=torch.bool)
+        for edge, some in enumerate(edges.values()):
+            allowed[edge, some] = True
+        source, target = torch.tensor([*edges], dtype=torch.int64).view(-1, 2).unbind(1)
+        found = Automaton(
+            classes, source, target, allowed, torch.tensor(accepting, dtype=torch.bool), self.shortest, self.longest
+        )
+        if not _accepts_something(found):
+            raise UserError(f"'{shortened(self.text)}': no sentence matches this pattern")
+        return found
+
+
+def _places(text: str, vocabulary: Vocabulary, where: str) -> Places:
+    """The places of one sequence, in the order in which the vocabulary's models read."""
+    places: list[OneOf] = []
+    gaps: set[int] = set()
+    for item in _ITEM.findall(text):
+        if item == "…" or re.fullmatch(r"\.{3,}", item):
+            gaps.add(len(places))
+        elif re.fullmatch("_+", item):
+            places.append(ANY)
+        elif among := re.fullmatch(r"(not\s*)?\[([^\]]*)\]", item):
+            alternatives = [word.strip() for word in among[2].split("|")]
+            words = [_words(word, vocabulary, where) for word in alternatives]
+            for word, numbers in zip(alternatives, words, strict=True):
+                if len(numbers) != 1:
+                    raise UserError(f"{where}: '{word}' in [ ] is not one word of this vocabulary")
+            places.append(OneOf(frozenset(chain(*words)), bool(among[1])))
+        elif item.startswith("["):
+            raise UserError(f"{where}: '{item}' has no ] of its own", r"write \[ where it is a word")
+        else:
+            places += [OneOf(frozenset([word])) for word in _words(item, vocabulary, where)]
+    if vocabulary.form.reverse:
+        places, gaps = places[::-1], {len(places) - gap for gap in gaps}
+    return Places(tuple(places), frozenset(gaps))
+
+
+def _words(item: str, vocabulary: Vocabulary, where: str) -> Sequence[int]:
+    """The numbers of the words of an item, which are several only where a text is cut into smaller pieces."""
+    item = item.removeprefix("\\") or item
+    words = [item] if item in vocabulary.index else vocabulary.form.forwards.words(item)
+    numbers = [vocabulary.index.get(word, EOS_ID) for word in words]
+    if item and (not numbers or EOS_ID in numbers):
+        raise UserError(f"{where}: '{item}' is not in the vocabulary", nearest(item, vocabulary.index)
+                        if len(vocabulary) < 100_000 else None)  # fmt: skip
+    return numbers
+
+
+def _smallest(table: list[list[int]], accepting: list[bool]) -> tuple[list[list[int]], list[bool]]:
+    """Merge equivalent states (Moore 1956), and put -1 for those from which no sentence is accepted."""
+    alive, grown = set(), {state for state, accepts in enumerate(accepting) if accepts}
+    while grown - alive:
+        alive |= grown
+        grown = {state for state, row in enumerate(table) if not alive.isdisjoint(row)}
+    kind = [int(accepts) if state in alive else -1 for state, accepts in enumerate(accepting)]
+    while True:
+        numbers: dict[tuple[int, ...], int] = {}
+        refined = [
+            numbers.setdefault((kind[state], *(kind[after] for after in row)), len(numbers)) if kind[state] >= 0 else -1
+            for state, row in enumerate(table)
+        ]  # the start has the first number
+        if len(set(refined)) == len(set(kind)):
+            break
+        kind = refined
+    first = {number: state for state, number in reversed([*enumerate(refined)]) if number >= 0}
+    merged = [[refined[after] for after in table[first[number]]] for number in range(len(first))]
+    return merged, [accepting[first[number]] for number in range(len(first))]
+
+
+def _accepts_something(automaton: Automaton) -> bool:
+    """Whether there is a sentence of an allowed length."""
+    Q, low = len(automaton.accepting), automaton.shortest
+    last = low + Q if automaton.longest is None else min(low + Q, automaton.longest)
+    at = torch.arange(Q) == 0
+    for length in range(last + 1):
+        if length >= low and bool((at & automaton.accepting).any()):
+            return True
+        at = torch.zeros_like(at).index_fill(0, automaton.target[at[automaton.source]], True)
+    return False
