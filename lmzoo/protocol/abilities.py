@@ -99,3 +99,45 @@ class HasLogZ(Protocol):
 
     @property
     def log_z(self) -> LogZ: ...
+
+
+class HiddenChain(Protocol):
+    """A hidden Markov model of one sentence, p(x) = Σ_z Π_t p(z_t | z_{t-1}) p(x_t | z_t), as sums over its states.
+
+    All arguments and results are log-probabilities in nats, float64, of N rows, Z states and V words.
+    """
+
+    start: Tensor
+    """(Z,) log p(z_1)."""
+
+    def masses(self, classes: Tensor, number: int) -> Tensor:
+        """(V,) classes of words, 0 to ``number`` - 1 -> (number, Z) log Σ p(x | z) over the words x of each."""
+        ...
+
+    def back(self, v: Tensor, needed: Tensor | None = None) -> Tensor:
+        """(N, Z) v -> (N, Z) log Σ_j p(j | i) exp(v_j) of each state i; any value where ``needed`` (N, Z) is False."""
+        ...
+
+    def ahead(self, u: Tensor, needed: Tensor | None = None) -> Tensor:
+        """(N, Z) u -> (N, Z) log Σ_i exp(u_i) p(j | i) of each state j; any value where ``needed`` is False."""
+        ...
+
+    def words(self, w: Tensor) -> Tensor:
+        """(N, Z) w -> (N, V) log Σ_z exp(w_z) p(x | z) of each word x."""
+        ...
+
+    def emitted(self, words: Tensor) -> Tensor:
+        """(N,) words x -> (N, Z) log p(x | z)."""
+        ...
+
+
+@runtime_checkable
+class HasChain(Protocol):
+    """Is a hidden Markov model, so that any event of a sentence has an exact probability."""
+
+    def hidden_chain(self) -> HiddenChain:
+        """Tables of the model, which must not change while they are used; called in evaluation mode.
+
+        Raises: UserError if the states are too many.
+        """
+        ...

@@ -96,7 +96,7 @@ def sample(
         while len(drawn) < (tokens or math.inf) and (sentences is None or bool((ends < sentences).any())):
             logprobs, begun = _next(model, state, allowed)  # (S, V)
             uniform = torch.cat([torch.rand(1, 1, generator=random, dtype=torch.float64) for random in randoms])
-            token = _drawn(decoding.weights(logprobs, said), uniform)
+            token = draw(decoding.weights(logprobs, said), uniform)
             drawn.append(token)
             scores.append(logprobs.gather(1, token).double())
             state = model.end_step(token[:, 0].to(device), begun)
@@ -168,7 +168,7 @@ def _step(model: LanguageModel, state: State, random: torch.Generator) -> tuple[
         return token[:, 0].cpu(), after
     logprobs, begun = _next(model, state)
     uniform = torch.rand(len(logprobs), 1, generator=random, dtype=torch.float64)
-    token = _drawn(Decoding().weights(logprobs), uniform)[:, 0]  # (R,)
+    token = draw(Decoding().weights(logprobs), uniform)[:, 0]  # (R,)
     return token, model.end_step(token.to(model.device), begun)
 
 
@@ -251,11 +251,14 @@ def _after(model: LanguageModel, prompt: Tensor | None, rows: int, conditions: T
     return state
 
 
-def _drawn(weights: Tensor, uniform: Tensor) -> Tensor:
-    """Sample (S, 1) words by weights (S, V): first a block of words, then a word of it.
+def draw(weights: Tensor, uniform: Tensor) -> Tensor:
+    """Draw a word of each row, first a block of words, then a word of it.
 
     Args:
+        weights: (S, V) unnormalized probabilities.
         uniform: (S, 1) uniform random numbers in [0, 1).
+
+    Returns: (S, 1) words.
     """
     blocks = F.pad(weights, (0, -weights.shape[1] % BLOCK)).view(len(weights), -1, BLOCK)
     total = blocks.sum(2, dtype=torch.float64).cumsum(1)  # (S, blocks)

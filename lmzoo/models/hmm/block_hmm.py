@@ -16,11 +16,12 @@ from lmzoo.core.options import Count, Dropout, Idle, Options, Size, Source
 from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.models.hmm.distillation import distil, encoder_of
 from lmzoo.models.hmm.inference import blocks
+from lmzoo.models.hmm.inference.chains import BlockChain
 from lmzoo.models.hmm.inference.paths import Chain, renormalised
 from lmzoo.models.hmm.reading import expected_visits, state_posteriors, states_of_words
 from lmzoo.models.hmm.splitting import split
 from lmzoo.numerics.gpu_sync import on_host, to_device_async
-from lmzoo.protocol.abilities import Encoder
+from lmzoo.protocol.abilities import Encoder, HiddenChain
 from lmzoo.protocol.model import LanguageModel, State, Trained, evaluating
 from lmzoo.words.clusters import Clustering, word_clusters
 
@@ -237,6 +238,10 @@ class BlockHMM(LanguageModel):
 
     def word_vectors(self) -> Mapping[str, Tensor]:
         return {"states": states_of_words(self)}
+
+    def hidden_chain(self) -> HiddenChain:
+        """See `lmzoo.protocol.abilities.HasChain`."""
+        return BlockChain(self.current_tables(), self.cluster)
 
     def embed(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
         """See `lmzoo.protocol.abilities.Encoder`: (B, T) tokens -> (B, T, Z) √p(z_t | x)."""

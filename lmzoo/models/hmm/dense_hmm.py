@@ -8,9 +8,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lmzoo.models.hmm.inference import dense
+from lmzoo.models.hmm.inference.chains import DenseChain
 from lmzoo.models.hmm.inference.paths import Chain, renormalised
 from lmzoo.models.hmm.inference.underflow import log_product
 from lmzoo.models.hmm.reading import state_posteriors, states_of_words
+from lmzoo.protocol.abilities import HiddenChain
 from lmzoo.protocol.model import LanguageModel, State
 
 
@@ -86,6 +88,10 @@ class DenseHMM(LanguageModel):
 
     def word_vectors(self) -> Mapping[str, Tensor]:
         return {"states": states_of_words(self)}
+
+    def hidden_chain(self) -> HiddenChain:
+        """See `lmzoo.protocol.abilities.HasChain`."""
+        return DenseChain(self.current_tables())
 
     def embed(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
         """See `lmzoo.protocol.abilities.Encoder`: (B, T) tokens -> (B, T, Z) √p(z_t | x)."""

@@ -1,0 +1,55 @@
+"""The chains of models that are hidden Markov models, and mixtures of them."""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from lmzoo.core.errors import UserError
+from lmzoo.protocol.abilities import HasChain, HiddenChain
+from lmzoo.protocol.condition import shares
+from lmzoo.protocol.model import LanguageModel, evaluating
+
+WHICH = "hidden Markov models, mixtures of them per sentence, and n-grams with few contexts"
+"""The models of which a pattern has an exact probability."""
+
+
+def chain_of(model: LanguageModel, name: str = "the model") -> HiddenChain:
+    """The `HiddenChain` of a model in evaluation mode; a UserError where it is not of a kind that has one."""
+    if not isinstance(model, HasChain) or shares(model) is not None:
+        raise UserError(f"{name}: does not give exact probabilities of patterns", f"those that do are {WHICH}")
+    with torch.no_grad(), evaluating(model):
+        return model.hidden_chain()
+
+
+class ChainMixture:
+    """The mixture of chains that are drawn once for each sentence: a chain with the states of all.
+
+    Args:
+        weights: (K,) λ of each chain.
+    """
+
+    def __init__(self, chains: Sequence[HiddenChain], weights: Tensor):
+        self.chains, self.sizes = chains, [len(chain.start) for chain in chains]
+        logs = weights.double().log()
+        self.start = torch.cat([weight + chain.start for weight, chain in zip(logs, chains, strict=True)])
+
+    def masses(self, classes: Tensor, number: int) -> Tensor:
+        return torch.cat([chain.masses(classes, number) for chain in self.chains], 1)
+
+    def back(self, v: Tensor, needed: Tensor | None = None) -> Tensor:
+        return torch.cat([chain.back(*parts) for chain, *parts in self._parted(v, needed)], 1)
+
+    def ahead(self, u: Tensor, needed: Tensor | None = None) -> Tensor:
+        return torch.cat([chain.ahead(*parts) for chain, *parts in self._parted(u, needed)], 1)
+
+    def words(self, w: Tensor) -> Tensor:
+        return torch.stack([chain.words(part) for chain, part, _ in self._parted(w, None)]).logsumexp(0)
+
+    def emitted(self, words: Tensor) -> Tensor:
+        return torch.cat([chain.emitted(words) for chain in self.chains], 1)
+
+    def _parted(self, x: Tensor, needed: Tensor | None) -> Iterator[tuple[HiddenChain, Tensor, Tensor | None]]:
+        """Each chain with its columns of both."""
+        masks = [None] * len(self.sizes) if needed is None else needed.split(self.sizes, 1)
+        yield from zip(self.chains, x.split(self.sizes, 1), masks, strict=True)

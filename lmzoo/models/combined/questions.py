@@ -1,0 +1,128 @@
+"""Exact questions to a hidden Markov model: how probable is a pattern, and what stands in the gaps of a sentence?"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from lmzoo.core.errors import UserError
+from lmzoo.models.combined.chains import chain_of
+from lmzoo.models.combined.constrained import Constrained
+from lmzoo.models.hmm.inference.product import Product
+from lmzoo.protocol.model import LanguageModel
+from lmzoo.protocol.patterns import Pattern, Places
+from lmzoo.protocol.sampling import beam_search, sample
+from lmzoo.protocol.search import likeliest
+
+
+class Answer(NamedTuple):
+    """What a model knows of the sentences that match a pattern."""
+
+    logprob: float
+    """log p(pattern) in nats, or log p(pattern | given)."""
+    left_out: float
+    """An upper bound of the probability of very long sentences that are left out, as a share of p(pattern)."""
+    product: Product
+    """That of the pattern and what is given."""
+
+
+@torch.no_grad()
+def ask(model: LanguageModel, pattern: Pattern, given: Pattern | None = None) -> Answer:
+    """The probability of a pattern, or of a pattern given another.
+
+    Raises: UserError if the model gives no such probabilities, the pattern is unsuitable, or what is given has
+        probability 0.
+    """
+    chain = chain_of(model)
+    if given is None:
+        product = Product(chain, pattern.automaton())
+        return Answer(product.logprob, _share(product), product)
+    condition, both = (Product(chain, part.automaton()) for part in (given, given & pattern))
+    if condition.logprob == -math.inf:
+        raise UserError(f"'{given.text}': has probability 0 under this model, so nothing can be given it")
+    return Answer(both.logprob - condition.logprob, _share(condition) + _share(both), both)
+
+
+def _share(product: Product) -> float:
+    return product.left_out / max(math.exp(product.logprob), 1e-300)
+
+
+class Filling(NamedTuple):
+    """One way to fill all gaps."""
+
+    tokens: list[int]
+    """The sentence, with `<eos>`."""
+    gaps: list[list[int]]
+    """The words in each gap."""
+    logprob: float
+    """log p(filling | text) in nats."""
+
+
+class Fillings(NamedTuple):
+    """What stands in the gaps of a text."""
+
+    logprob: float
+    """log p of the text, all fillings together, in nats."""
+    gaps: list[Tensor | None]
+    """For each gap the (V,) probabilities of its word; None for a gap of any number of words."""
+    best: list[Filling]
+    """The likeliest joint fillings, the best first."""
+    exact: bool
+    """Whether these are known to be the best; else a beam search found them."""
+    samples: list[Filling]
+    """Independent draws."""
+
+
+@torch.no_grad()
+def fill(model: LanguageModel, pattern: Pattern, k: int, *, samples: int = 0, seed: int = 0) -> Fillings:
+    """The posterior of the gaps of a text, which are all places where not just one word may stand.
+
+    Raises: UserError as `ask` does, and if there is no gap, or more than one of any number of words, as it is then
+        not determined which words of a sentence are in which gap.
+    """
+    if len(pattern.sequences) != 1 or pattern.sequences[0].negated:
+        raise UserError(f"'{pattern.text}': is not one sentence with gaps", "lmzoo ask takes other patterns")
+    (places,) = pattern.sequences
+    if len(places.gaps) > 1:
+        problem = f"'{pattern.text}': has several gaps of any number of words, so their words are not determined"
+        raise UserError(problem, "leave one … alone; lmzoo ask gives the probability of such a pattern")
+    if not (gaps := _gaps(places)):
+        raise UserError(f"'{pattern.text}': has no gap", "write ___ for a word, … for any number of words")
+    chain = chain_of(model)
+    aligned, matching = Product(chain, pattern.alignment()), Product(chain, pattern.automaton())
+    if matching.logprob == -math.inf:
+        raise UserError(f"'{pattern.text}': has probability 0 under this model, however it is filled")
+    counts = aligned.word_counts()
+    constrained = Constrained(matching)
+    best, exact = likeliest(constrained, k), True
+    if best is None:
+        found = beam_search(constrained, max(k, BEAM), LONGEST)[:k]
+        best, exact = [(sentence.tokens, sentence.logprob) for sentence in found], False
+    drawn = []
+    if samples:
+        texts = sample(constrained, None, seed, context="sentence", samples=samples, sentences=1).each()
+        drawn = [(tokens.tolist(), float(logprobs.sum())) for tokens, logprobs in texts]
+    lists = [[Filling(tokens, _filled(places, gaps, tokens), p) for tokens, p in some] for some in (best, drawn)]
+    marginals = [counts[gap] if of_a_word else None for gap, of_a_word in gaps]
+    return Fillings(matching.logprob, marginals, lists[0], exact, lists[1])
+
+
+BEAM, LONGEST = 50, 200
+"""The least width of a beam search, and the largest number of tokens of its sentences."""
+
+
+def _gaps(places: Places) -> list[tuple[int, bool]]:
+    """The gaps in the order of reading: the number of the place, and whether it has one word."""
+    found = [(number, True) for number, place in enumerate(places.places) if place.negated or len(place.words) > 1]
+    return sorted([*found, *((number, False) for number in places.gaps)], key=lambda gap: gap)
+
+
+def _filled(places: Places, gaps: list[tuple[int, bool]], tokens: list[int]) -> list[list[int]]:
+    """The words of a sentence in each gap."""
+    more = len(tokens) - 1 - len(places.places)
+    before = min(places.gaps, default=len(tokens))  # places behind the gap are shifted by its number of words
+    return [
+        tokens[number + more * (number >= before) :][:1] if of_a_word else tokens[number : number + more]
+        for number, of_a_word in gaps
+    ]

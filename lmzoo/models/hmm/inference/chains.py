@@ -1,0 +1,140 @@
+"""Dense and block-sparse tables as `lmzoo.protocol.abilities.HiddenChain`."""
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from lmzoo.numerics.logspace import log_linear, log_sums
+
+if TYPE_CHECKING:
+    from lmzoo.models.hmm.block_hmm import BlockTables
+    from lmzoo.models.hmm.dense_hmm import DenseTables
+
+LARGEST = 2**29
+"""How many transition probabilities are cached at most; larger models compute them again at each step."""
+
+
+class DenseChain:
+    """Every state leads to every state and emits every word.
+
+    Transitions are in float64, because some may be below the range of float32.
+    """
+
+    def __init__(self, tables: "DenseTables"):
+        self.start, self.emission = tables.start.double(), tables.emission
+        self.transition, self.emitting = tables.transition.double().exp(), tables.emission.exp()
+
+    def masses(self, classes: Tensor, number: int) -> Tensor:
+        frequent = int(classes.bincount(minlength=number)[:number].argmax())  # a class of nearly all words, maybe
+        sums = [
+            self.emission[classes == c].logsumexp(0) if c != frequent else
+            ((classes == c).to(self.emitting.dtype) @ self.emitting).log()
+            for c in range(number)
+        ]  # fmt: skip
+        return torch.stack(sums).double()
+
+    def back(self, v: Tensor, needed: Tensor | None = None) -> Tensor:
+        return log_linear(lambda p: p @ self.transition.T, v, torch.float64)
+
+    def ahead(self, u: Tensor, needed: Tensor | None = None) -> Tensor:
+        return log_linear(lambda p: p @ self.transition, u, torch.float64)
+
+    def words(self, w: Tensor) -> Tensor:
+        return log_linear(lambda p: p @ self.emitting.T, w, self.emitting.dtype)
+
+    def emitted(self, words: Tensor) -> Tensor:
+        return self.emission[words].double()
+
+
+class BlockChain:
+    """The states of a cluster emit the words of this cluster alone.
+
+    Only transitions between clusters that a pattern allows are computed, and they are cached.
+
+    Args:
+        cluster: (V,) int64 the cluster of each word.
+    """
+
+    def __init__(self, tables: "BlockTables", cluster: Tensor):
+        self.start, self.emission, self.cluster = tables.start.double().flatten(), tables.emission, cluster
+        self.transitions, (self.M, self.S) = tables.transitions, tables.start.shape
+        order = cluster.argsort(stable=True)
+        self.place = torch.empty_like(order).scatter(0, order, torch.arange(len(order), device=order.device))
+        counts = cluster.bincount(minlength=self.M).tolist()
+        self.emitting = tables.emission[order].exp().split(counts)  # of each cluster, (n, S)
+        self.cached: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def masses(self, classes: Tensor, number: int) -> Tensor:
+        sums = log_sums(self.emission, classes * self.M + self.cluster, (number + 1) * self.M)
+        return sums.view(number + 1, -1)[:number].double()
+
+    def back(self, v: Tensor, needed: Tensor | None = None) -> Tensor:
+        def product(p: Tensor) -> Tensor:
+            result, blocks = torch.zeros_like(p), p.view(len(p), self.M, self.S)
+            arriving = self._clusters(p > 0)
+            leaving = torch.ones_like(arriving) if needed is None else self._clusters(needed)
+            for c in leaving.any(0).nonzero()[:, 0].tolist():
+                rows = leaving[:, c].nonzero()[:, 0]
+                targets, tiles = self._tiles(c, arriving[rows].any(0))
+                ahead = blocks[rows.to(p.device)]
+                ahead = ahead.flatten(1) if len(targets) == self.M else ahead[:, targets].flatten(1)
+                result[rows.to(p.device), c * self.S : (c + 1) * self.S] = ahead @ tiles.T
+            return result
+
+        return log_linear(product, v, self.emission.dtype)
+
+    def ahead(self, u: Tensor, needed: Tensor | None = None) -> Tensor:
+        def product(p: Tensor) -> Tensor:
+            result, blocks = torch.zeros_like(p).view(len(p), self.M, self.S), p.view(len(p), self.M, self.S)
+            leaving = self._clusters(p > 0)
+            arriving = torch.ones_like(leaving) if needed is None else self._clusters(needed)
+            for c in leaving.any(0).nonzero()[:, 0].tolist():
+                rows = leaving[:, c].nonzero()[:, 0]
+                targets, tiles = self._tiles(c, arriving[rows].any(0))
+                here = blocks[rows.to(p.device), c]
+                some = (here > 0).any(0)  # often a single state
+                sums = (here[:, some] @ tiles[some]).view(len(rows), -1, self.S)
+                result[rows.to(p.device)[:, None], targets] += sums
+            return result.flatten(1)
+
+        return log_linear(product, u, self.emission.dtype)
+
+    def words(self, w: Tensor) -> Tensor:
+        def product(p: Tensor) -> Tensor:
+            blocks, emitting = p.view(len(p), self.M, self.S), self._clusters(p > 0).any(0).tolist()
+            sums = [
+                p[:, c] @ table.T if some else p.new_zeros(len(p), len(table))
+                for p, c, table, some in zip([blocks] * self.M, range(self.M), self.emitting, emitting, strict=True)
+            ]
+            return torch.cat(sums, 1)[:, self.place]
+
+        return log_linear(product, w, self.emission.dtype)
+
+    def emitted(self, words: Tensor) -> Tensor:
+        blocks = self.start.new_full((len(words), self.M, self.S), -torch.inf)
+        blocks[torch.arange(len(words)), self.cluster[words]] = self.emission[words].double()
+        return blocks.flatten(1)
+
+    def _clusters(self, states: Tensor) -> Tensor:
+        """(N, Z) bool -> (N, M) bool, which clusters have a state that is true; on the CPU."""
+        return states.view(len(states), self.M, self.S).any(2).cpu()
+
+    def _tiles(self, source: int, wanted: Tensor) -> tuple[Tensor, Tensor]:
+        """(n,) clusters, among them the ``wanted`` (M,), and (S, nS) probabilities of their states after a cluster."""
+        if source in self.cached:
+            targets, tiles = self.cached[source]
+            wanted = wanted.index_fill(0, targets.cpu(), False)
+            if not bool(wanted.any()):
+                return targets, tiles
+            wanted = wanted.index_fill(0, targets.cpu(), True)
+        if int(wanted.sum()) > self.M // 2:
+            targets, tiles = torch.arange(self.M), self.transitions.leaving(source).flatten(1).exp_()
+        else:
+            targets = wanted.nonzero()[:, 0]
+            tiles = self.transitions.tiles(torch.full_like(targets, source), targets)
+            tiles = tiles.transpose(0, 1).flatten(1).exp_()
+        result = targets.to(tiles.device), tiles
+        if sum(known.numel() for _, known in self.cached.values()) + tiles.numel() <= LARGEST:
+            self.cached[source] = result
+        return result

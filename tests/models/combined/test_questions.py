@@ -1,0 +1,72 @@
+"""Conditional probabilities and filled gaps against sums over all strings."""
+
+import math
+
+import pytest
+from pattern_oracle import KINDS, LETTERS, VOCABULARY, letters, make, matching, scores
+
+from lmzoo.core.errors import UserError
+from lmzoo.models.combined.questions import ask, fill
+from lmzoo.models.ngram.ngram import NGram
+from lmzoo.protocol.model import LanguageModel, models
+from lmzoo.protocol.patterns import Pattern
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def example(request: pytest.FixtureRequest) -> tuple[LanguageModel, dict[str, float]]:
+    model = make(request.param)
+    return model, scores(model)
+
+
+@pytest.fixture(scope="module")
+def dense() -> tuple[LanguageModel, dict[str, float]]:
+    model = make("hmm")
+    return model, scores(model)
+
+
+def test_gaps_have_the_shares_of_scored_sentences(example):
+    model, logprobs = example
+    for text, expression in (
+        ("a ___ b _", "a.b."),
+        ("_ … c & ..6", "(?=.{0,6}$)..*c"),
+        ("[a|c] … & ..4", "(?=.{0,4}$)[ac].*"),
+    ):
+        shares = {s: math.exp(logprobs[s]) for s in matching(expression)}
+        total = sum(shares.values())
+        found = fill(model, Pattern.parse(text, VOCABULARY), 6, samples=2)
+        assert found.logprob == pytest.approx(math.log(total))
+        best = sorted(shares, key=lambda s: -shares[s])[:6]
+        assert [letters(filling.tokens) for filling in found.best] == best
+        assert found.exact
+        assert [math.exp(filling.logprob) for filling in found.best] == pytest.approx([shares[s] / total for s in best])
+        for gap, place in zip(found.gaps, (1, 3) if text[0] == "a" else (0, None), strict=True):
+            if gap is not None:
+                for letter in LETTERS:
+                    expected = sum(p for s, p in shares.items() if s[place] == letter) / total
+                    assert float(gap[VOCABULARY.index[letter]]) == pytest.approx(expected, abs=1e-9)
+                assert float(gap.sum()) == pytest.approx(1)
+        for filling in [*found.best, *found.samples]:
+            string = letters(filling.tokens)
+            inside = ["".join(VOCABULARY.words[w] for w in words) for words in filling.gaps]
+            expected = {"a": [string[1:2], string[3:4]], "_": [string[:1], string[1:-1]], "[": [string[:1], string[1:]]}
+            assert inside == expected[text[0]]
+
+
+def test_conditional_probabilities(dense):
+    model, logprobs = dense
+    pattern, given = (Pattern.parse(text, VOCABULARY) for text in ("… b …", "a … & ..7"))
+    shares = {s: math.exp(p) for s, p in logprobs.items() if s.startswith("a")}
+    expected = sum(p for s, p in shares.items() if "b" in s) / sum(shares.values())
+    assert math.exp(ask(model, pattern, given).logprob) == pytest.approx(expected)
+
+
+def test_what_has_no_exact_answer_is_refused(dense):
+    model, _ = dense
+    pattern = Pattern.parse("… a …", VOCABULARY)
+    with pytest.raises(UserError, match="does not give exact probabilities of patterns; those that do are hidden Mar"):
+        ask(models.build({"name": "lstm", "hidden": 4}, vocabulary_size=5), pattern)
+    with pytest.raises(UserError, match="contexts of 5 words, too many for exact"):
+        ask(NGram(vocabulary_size=5, order=20), pattern)
+    for text, problem in (("… a …", "several gaps"), ("a b", "has no gap"), ("a & _", "is not one sentence")):
+        with pytest.raises(UserError, match=problem):
+            fill(model, Pattern.parse(text, VOCABULARY), 1)
