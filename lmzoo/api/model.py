@@ -12,6 +12,7 @@ from typing import Any, Literal, overload
 import torch
 from torch import Tensor
 
+from lmzoo.api import questions
 from lmzoo.api.frames import data_frame, word_columns
 from lmzoo.api.states import States, states
 from lmzoo.api.texts import Texts, tokenized
@@ -235,14 +236,22 @@ class Loaded:
         samples: int = 1,
         condition: str | None = None,
         unknown: bool = True,
+        pattern: str | None = None,
+        length: str | int | None = None,
+        guide: "Loaded | None" = None,
         **decoding: Any,
     ) -> list[str]:
         """Texts drawn side by side, of so many tokens (60) or whole sentences.
+
+        With a pattern or a length each is one sentence from p(x | pattern), `<eos>` left out.
 
         Args:
             seed: of the first text; the next has the next number.
             condition: the label of all of them, where the run's lines have labels; without it, one is drawn for each.
             unknown: whether `<unk>` may be drawn.
+            pattern: see `lmzoo.protocol.patterns`; exact if the model is an HMM.
+            length: a number of words, or bounds such as ``"10..15"``.
+            guide: an HMM of the same vocabulary that guides a model of another kind (Ctrl-G, Zhang et al. 2024).
             decoding: ``temperature``, ``top_k``, ``top_p``, ``typical``, ``repetition``; see
                 `lmzoo.protocol.decoding.Decoding`.
         """
@@ -251,13 +260,37 @@ class Loaded:
             others = signature(self.sample).parameters.keys() - {"decoding"}
             raise UserError(f"{unfamiliar[0]}: no such option of sample", nearest(unfamiliar[0], names | others))
         prefix = self._encode_prompt(prompt)
+        first = [] if prefix is None else prefix.tolist()
+        if pattern is not None or length is not None:
+            if tokens is not None or sentences is not None or condition is not None:
+                raise UserError("with pattern or length: samples says how many sentences",
+                                "leave out tokens, sentences and condition")  # fmt: skip
+            other = None if guide is None else (guide.model, guide.vocabulary)
+            model = questions.constrained(self.model, self.vocabulary, pattern, length, other)
+            found = model.sentences(samples, seed, Decoding(**decoding), prompt=prefix, allowed=self._allowed(unknown))
+            return [self.vocabulary.decode([*first, *text[:-1]]) for text in found]
         drawn = sample(
             self.model, 60 if tokens is None and sentences is None else tokens, seed,
             context=self.context, decoding=Decoding(**decoding), prompt=prefix, samples=samples,
             condition=label_number(condition, self.vocabulary), sentences=sentences, allowed=self._allowed(unknown),
         )  # fmt: skip
-        first = [] if prefix is None else prefix.tolist()
         return [self.vocabulary.decode([*first, *text.tolist()]) for text, _ in drawn.each()]
+
+    def probability(self, pattern: str, given: str | None = None) -> float:
+        """The probability that a sentence matches a pattern, or that it does if it matches another; exact for HMMs.
+
+            >>> lm.probability("… profit … fell …", given="… profit …")
+
+        The items of patterns are described in `lmzoo.protocol.patterns`.
+        """
+        return math.exp(questions.ask(self.model, self.vocabulary, pattern, given).logprob)
+
+    def fill(self, text: str, k: int = 5, *, samples: int = 0, seed: int = 0) -> questions.Filled:
+        """The likeliest words of each gap of a sentence, and its likeliest joint fillings; exact for HMMs.
+
+        >>> lm.fill("the ___ of the company ___ .").best
+        """
+        return questions.fill(self.model, self.vocabulary, text, k, samples, seed)
 
     def beam_search(
         self,

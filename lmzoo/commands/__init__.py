@@ -14,6 +14,8 @@ COMMANDS = {
     "rerank": "Rerank the hypotheses of n-best lists with a language model",
     "retrieve": "Rank documents by the likelihood of a query under their language models",
     "generate": "Generate text from a language model, by sampling or beam search",
+    "ask": "Tell how probable a pattern of words is under a hidden Markov model, exactly",
+    "fill": "Fill the gaps of a sentence with a hidden Markov model, exactly",
     "tag": "Label a text with a trained tagger or classifier",
     "embed": "Write contextual embeddings of the words of a text",
     "probe": "Measure word vectors by similarity and analogy, or list nearest neighbours",

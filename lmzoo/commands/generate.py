@@ -4,17 +4,23 @@ import argparse
 from dataclasses import fields
 from typing import Annotated
 
+import torch
 from torch import Tensor
 
-from lmzoo.cli.command import CommandParser, bounded, open_run, warn, warn_of
+from lmzoo.api import questions
+from lmzoo.cli.command import CommandParser, RunFolder, bounded, open_run, warn, warn_of
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, for_output
 from lmzoo.core.options import Bounds, Size
-from lmzoo.corpus import EOS_ID
+from lmzoo.corpus import EOS_ID, Vocabulary
 from lmzoo.corpus.conditions import label_number
+from lmzoo.corpus.lines import line_sums
 from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.lines import encode_prompt, known_words
+from lmzoo.protocol.model import LanguageModel
+from lmzoo.protocol.perplexity import text_logprobs
 from lmzoo.protocol.sampling import beam_search, sample
+from lmzoo.runs.directory import Run
 
 
 def main() -> int:
@@ -26,6 +32,8 @@ def main() -> int:
     condition = label_number(options.condition, vocabulary)
     begun, labels, cut = [] if prompt is None else prompt.tolist(), None, 0
     allowed = known_words(model, vocabulary) if options.no_unknown else None
+    if options.pattern or options.length or options.guide:
+        return _matching(options, decoding, run, model, vocabulary, prompt, allowed)
     if options.beam:
         sentences = beam_search(
             model, options.beam, options.tokens, prompt=prompt, condition=condition, allowed=allowed
@@ -57,13 +65,45 @@ def main() -> int:
     return 0
 
 
+def _matching(
+    options: argparse.Namespace,
+    decoding: Decoding,
+    run: Run,
+    model: LanguageModel,
+    vocabulary: Vocabulary,
+    prompt: Tensor | None,
+    allowed: Tensor | None,
+) -> int:
+    """Print sentences that match a pattern, with their log p under the model, and under its guide."""
+    guide = None if options.guide is None else open_run(options.guide, options.device)[1:]
+    constrained = questions.constrained(model, vocabulary, options.pattern, options.length, guide)
+    begun = [] if prompt is None else prompt.tolist()
+    if options.beam:
+        found = beam_search(constrained, options.beam, options.tokens, prompt=prompt, allowed=allowed)
+        texts = [sentence.tokens for sentence in found if sentence.tokens[-1] == EOS_ID]
+        if not texts:
+            raise UserError(f"--beam {options.beam}: found no whole sentence", "give a larger --beam or --tokens")
+    else:
+        texts = constrained.sentences(options.samples, options.seed, decoding, prompt=prompt, allowed=allowed)
+    texts = [[*begun, *tokens] for tokens in texts]
+    text = torch.tensor([token for tokens in texts for token in tokens])
+    models = [model] if guide is None else [model, guide[0]]
+    scores = [line_sums(text_logprobs(each, text, "sentence").double().cpu(), text).tolist() for each in models]
+    warn_of(run, vocabulary)
+    for tokens, *logprobs in zip(texts, *scores, strict=True):
+        shown = "".join(f"{logprob:.4f}\t" for logprob in logprobs) if options.scores else ""
+        print(shown + for_output(vocabulary.decode(tokens[:-1])))
+    return 0
+
+
 def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
     parser = CommandParser(
         prog="lmzoo generate",
         description=f"{COMMANDS['generate']}. Prints a sentence a line.",
         epilog="examples: lmzoo generate outputs/pydoc/lstm; "
         'lmzoo generate outputs/ptb/vlhmm --prompt "the company said" --top-p 0.9 --samples 5 --scores; '
-        "lmzoo generate outputs/pydoc/lstm --beam 10 --tokens 30",
+        "lmzoo generate outputs/pydoc/lstm --beam 10 --tokens 30; "
+        'lmzoo generate outputs/ptb/lstm --pattern "… profit … fell …" --length 10..15 --guide outputs/ptb/hmm',
     )
     parser.add_run("outputs/pydoc/lstm")
     length = parser.add_mutually_exclusive_group()
@@ -75,6 +115,10 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
         "the label of all lines, where they have one; else each text draws one as often as train, or the prompt, has"
     )
     parser.add_argument("--condition", metavar="LABEL", help=f"{about} it, printed with a tab before each line")
+    parser.add_argument("--pattern", help="print sentences that match this, as in lmzoo ask, each by itself")
+    parser.add_argument("--length", metavar="10..15", help="print sentences of so many words")
+    about = "an HMM of the same vocabulary that sees to --pattern and --length, if the run is of another kind"
+    parser.add_argument("--guide", action=RunFolder, metavar="RUN", help=about)
     parser.add_argument("--temperature", type=float, default=1.0, help="below 1 likely words get likelier (1)")
     parser.add_number("--top-k", Size, "draw from the K likeliest words alone; 1 is greedy")
     parser.add_argument("--top-p", type=float, default=1.0, help="from the fewest words of this probability in all (1)")
@@ -86,7 +130,11 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
     parser.add_number("--beam", Size, about)
     long_seed = Annotated[int, Bounds(low=0, high=2**63 - 1)]
     parser.add_number("--seed", long_seed, "of the first text; the next has the next number", 0)
-    parser.add_argument("--scores", action="store_true", help="print log p of each line, in nats, without the prompt's")
+    parser.add_argument(
+        "--scores",
+        action="store_true",
+        help="print log p of each line, in nats, without the prompt's; with --pattern the sentence's, then the guide's",
+    )
     parser.add_device()
     options = parser.parse_args()
     try:
@@ -97,6 +145,12 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
     if options.beam and (decoding != Decoding() or options.samples > 1 or options.sentences):
         left_out = "--samples, --sentences, --temperature, --top-k, --top-p, --typical and --repetition"
         raise UserError("--beam draws nothing", f"leave out {left_out}")
+    if options.pattern or options.length or options.guide:
+        if options.condition or options.sentences:
+            raise UserError("--pattern, --length and --guide: --samples says how many sentences",
+                            "leave out --sentences and --condition")  # fmt: skip
+        if not (options.pattern or options.length):
+            raise UserError(f"--guide {options.guide}: there is nothing to guide to", "give --pattern or --length")
     return options, decoding
 
 

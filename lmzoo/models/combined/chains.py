@@ -38,10 +38,10 @@ class ChainMixture:
         return torch.cat([chain.masses(classes, number) for chain in self.chains], 1)
 
     def back(self, v: Tensor, needed: Tensor | None = None) -> Tensor:
-        return torch.cat([chain.back(*parts) for chain, *parts in self._parted(v, needed)], 1)
+        return torch.cat([chain.back(part, mask) for chain, part, mask in self._parted(v, needed)], 1)
 
     def ahead(self, u: Tensor, needed: Tensor | None = None) -> Tensor:
-        return torch.cat([chain.ahead(*parts) for chain, *parts in self._parted(u, needed)], 1)
+        return torch.cat([chain.ahead(part, mask) for chain, part, mask in self._parted(u, needed)], 1)
 
     def words(self, w: Tensor) -> Tensor:
         return torch.stack([chain.words(part) for chain, part, _ in self._parted(w, None)]).logsumexp(0)

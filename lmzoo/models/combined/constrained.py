@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,7 +11,9 @@ from lmzoo.core.errors import UserError
 from lmzoo.corpus import EOS_ID
 from lmzoo.models.hmm.inference.product import Product
 from lmzoo.protocol.condition import shares
+from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.model import LanguageModel, State, evaluating
+from lmzoo.protocol.sampling import sample
 
 
 class Constrained(LanguageModel):
@@ -91,6 +94,18 @@ class Constrained(LanguageModel):
         may_end = self.accepting[at] & (length >= low) & (length <= (length if high is None else high))
         joint[:, EOS_ID] = (prior + product.ending).logsumexp(1).where(may_end, -torch.inf)
         return joint
+
+    def sentences(self, number: int, seed: int, decoding: Decoding, **options: Any) -> list[list[int]]:
+        """Independent sentences, each with `<eos>`; the first has this seed, and each further one the next number.
+
+        Args:
+            options: ``prompt`` and ``allowed`` of `lmzoo.protocol.sampling.sample`.
+        """
+        if not self.base and decoding == Decoding() and not any(option is not None for option in options.values()):
+            with torch.no_grad():
+                return self.product.draw([torch.Generator().manual_seed(seed + n) for n in range(number)])
+        drawn = sample(self, None, seed, context="sentence", decoding=decoding, samples=number, sentences=1, **options)
+        return [tokens.tolist() for tokens, _ in drawn.each()]
 
     def end_step(self, tokens: Tensor, begun: State) -> State:
         prior, at, length, *rest = begun

@@ -10,9 +10,10 @@ from lmzoo.core.errors import UserError
 from lmzoo.models.combined.chains import chain_of
 from lmzoo.models.combined.constrained import Constrained
 from lmzoo.models.hmm.inference.product import Product
+from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.patterns import Pattern, Places
-from lmzoo.protocol.sampling import beam_search, sample
+from lmzoo.protocol.sampling import beam_search
 from lmzoo.protocol.search import likeliest
 
 
@@ -42,6 +43,10 @@ def ask(model: LanguageModel, pattern: Pattern, given: Pattern | None = None) ->
     if condition.logprob == -math.inf:
         raise UserError(f"'{given.text}': has probability 0 under this model, so nothing can be given it")
     return Answer(both.logprob - condition.logprob, _share(condition) + _share(both), both)
+
+
+def _logprob(model: LanguageModel, tokens: list[int]) -> float:
+    return float(model(torch.tensor([tokens], device=model.device), model.initial_state(1))[0].sum())
 
 
 def _share(product: Product) -> float:
@@ -99,10 +104,7 @@ def fill(model: LanguageModel, pattern: Pattern, k: int, *, samples: int = 0, se
     if best is None:
         found = beam_search(constrained, max(k, BEAM), LONGEST)[:k]
         best, exact = [(sentence.tokens, sentence.logprob) for sentence in found], False
-    drawn = []
-    if samples:
-        texts = sample(constrained, None, seed, context="sentence", samples=samples, sentences=1).each()
-        drawn = [(tokens.tolist(), float(logprobs.sum())) for tokens, logprobs in texts]
+    drawn = [(tokens, _logprob(constrained, tokens)) for tokens in constrained.sentences(samples, seed, Decoding())]
     lists = [[Filling(tokens, _filled(places, gaps, tokens), p) for tokens, p in some] for some in (best, drawn)]
     marginals = [counts[gap] if of_a_word else None for gap, of_a_word in gaps]
     return Fillings(matching.logprob, marginals, lists[0], exact, lists[1])

@@ -116,12 +116,16 @@ class Product:
         Given z_t = i and state q, z_{t+1} = j is drawn in proportion to p(j | i) v_t(q, j), then the edge to take or
         `<eos>`, then the word. So a step needs a row of transitions alone.
         """
+        if not randoms:
+            return []
         rows, at = torch.arange(len(randoms)), torch.zeros(len(randoms), dtype=torch.int64)
         prior, mass = self.chain.start.expand(len(randoms), -1), self.mass[self.kind]
         allowed = torch.nn.functional.pad(self.kinds[self.kind], (0, 1))[:, self.classes]  # (E, V)
         texts: list[list[int]] = [[] for _ in randoms]
         for t in range(LONGEST):
-            uniform = torch.stack([torch.rand(3, 1, generator=randoms[row], dtype=torch.float64) for row in rows])
+            uniform = torch.stack(
+                [torch.rand(3, 1, generator=randoms[row], dtype=torch.float64) for row in rows.tolist()]
+            )
             message = self.message(t + 1)
             at_device = at.to(prior.device)
             states = _drawn(prior + self._choices(message, t)[at_device], uniform[:, 0])

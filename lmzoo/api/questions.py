@@ -1,0 +1,122 @@
+"""Exact questions in words: the probability of a pattern, the gaps of a sentence, and sentences under constraints."""
+
+import logging
+import math
+from typing import NamedTuple
+
+import torch
+
+from lmzoo.core.errors import UserError
+from lmzoo.corpus import EOS_ID, Vocabulary
+from lmzoo.corpus.form import require_one_direction
+from lmzoo.models.combined import questions
+from lmzoo.models.combined.chains import chain_of
+from lmzoo.models.combined.constrained import Constrained
+from lmzoo.models.hmm.inference.product import LONGEST, Product
+from lmzoo.protocol.model import LanguageModel
+from lmzoo.protocol.patterns import Pattern
+
+log = logging.getLogger(__name__)
+
+LEFT_OUT = 1e-6
+"""The share of a probability from which on a warning says that it is left out."""
+
+
+class Answer(NamedTuple):
+    """The answer to a question about a pattern.
+
+    Attributes:
+        logprob: log p(pattern), or log p(pattern | given), in nats.
+        counts: the expected number of occurrences of each word that was asked for, in a sentence that matches.
+    """
+
+    logprob: float
+    counts: dict[str, float]
+
+
+def ask(
+    model: LanguageModel, vocabulary: Vocabulary, pattern: str, given: str | None = None, words: list[str] | None = None
+) -> Answer:
+    """The probability that a sentence matches a pattern; see `lmzoo.protocol.patterns`.
+
+    Raises: UserError as `lmzoo.models.combined.questions.ask` and `Pattern.parse` do, and for unknown ``words``.
+    """
+    numbers = {word: vocabulary.index.get(word, EOS_ID) for word in words or []}
+    if unknown := next((word for word, number in numbers.items() if number == EOS_ID), None):
+        raise UserError(f"words: '{unknown}' is not in the vocabulary")
+    condition = None if given is None else Pattern.parse(given, vocabulary, "given")
+    answer = questions.ask(model, Pattern.parse(pattern, vocabulary), condition)
+    if answer.left_out > LEFT_OUT:
+        log.warning(
+            "sentences of over %d words, at most %.2g of the probability, are left out", LONGEST, answer.left_out
+        )
+    counts = {}
+    if numbers and answer.logprob > -math.inf:
+        with torch.no_grad():
+            of_all = answer.product.word_counts().sum(0)
+        counts = {word: float(of_all[number]) for word, number in numbers.items()}
+    return Answer(answer.logprob, counts)
+
+
+class Filled(NamedTuple):
+    """What stands in the gaps of a sentence.
+
+    Attributes:
+        logprob: log p of the sentence in nats, all fillings together.
+        gaps: the likeliest words of each gap with their probabilities; None for a gap of any number of words.
+        best: the likeliest joint fillings, as whole sentences, with their probabilities given the rest.
+        samples: independent draws of whole sentences.
+    """
+
+    logprob: float
+    gaps: list[list[tuple[str, float]] | None]
+    best: list[tuple[str, float]]
+    samples: list[str]
+
+
+def fill(
+    model: LanguageModel, vocabulary: Vocabulary, text: str, k: int = 5, samples: int = 0, seed: int = 0
+) -> Filled:
+    """The k likeliest words of each gap of a sentence, and its k likeliest joint fillings.
+
+    Raises: UserError as `lmzoo.models.combined.questions.fill` and `Pattern.parse` do.
+    """
+    found = questions.fill(model, Pattern.parse(text, vocabulary, "text"), k, samples=samples, seed=seed)
+    if not found.exact:
+        log.warning("the joint fillings are too many to compare all; those shown are the best of a beam search")
+    gaps = []
+    for p in reversed(found.gaps) if vocabulary.form.reverse else found.gaps:
+        best = None if p is None else p.topk(min(k, int((p > 0).sum())))
+        gaps.append(best and [(vocabulary.words[word], float(q)) for q, word in zip(*best, strict=True)])
+    best = [(vocabulary.decode(filling.tokens[:-1]), math.exp(filling.logprob)) for filling in found.best]
+    return Filled(found.logprob, gaps, best, [vocabulary.decode(filling.tokens[:-1]) for filling in found.samples])
+
+
+def constrained(
+    model: LanguageModel,
+    vocabulary: Vocabulary,
+    pattern: str | None,
+    length: str | int | None,
+    guide: tuple[LanguageModel, Vocabulary] | None,
+) -> Constrained:
+    """A model of the sentences that match a pattern and have a length, such as ``"10..15"`` or 12.
+
+    Args:
+        guide: a hidden Markov model of the same words, if the model itself is none.
+
+    Raises: UserError as `chain_of` and `Pattern.parse` do, for a guide with other words, and if no sentence matches.
+    """
+    window = None if length is None else str(length) if ".." in str(length) else f"{length}..{length}"
+    text = " & ".join(part for part in (pattern, window) if part is not None)
+    parsed = Pattern.parse(text or "…", vocabulary)
+    base = None
+    if guide is not None:
+        base, (model, words) = model, guide
+        require_one_direction("the model", vocabulary.form, "the guide", words.form)
+        if words.words != vocabulary.words:
+            raise UserError("the guide has another vocabulary than the model", "choose runs of the same corpus")
+    with torch.no_grad():
+        product = Product(chain_of(model, "the guide" if guide else "the model"), parsed.automaton())
+    if product.logprob == -math.inf:
+        raise UserError(f"'{parsed.text}': has probability 0 under this model")
+    return Constrained(product, base)

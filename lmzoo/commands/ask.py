@@ -1,0 +1,45 @@
+"""Answer exact questions about sentences by a hidden Markov model: ``lmzoo ask RUN PATTERN``."""
+
+import json
+import math
+
+from lmzoo.api import questions
+from lmzoo.cli.command import CommandParser, open_run, warn_of
+from lmzoo.commands import COMMANDS
+from lmzoo.core.errors import printable
+from lmzoo.runs.results import finite
+
+PATTERNS = (
+    "A pattern has words; _ for any word; … or ... for any number of words; [a|b] for one of several, not [a|b] for "
+    "any other. & joins patterns that must all hold, such as 10..15, a number of words; not (…) negates one."
+)
+
+
+def main() -> int:
+    """Run the command. Returns: the exit code."""
+    parser = CommandParser(
+        prog="lmzoo ask",
+        description=f"{COMMANDS['ask']}: that a sentence of the model matches it. {PATTERNS}",
+        epilog='example: lmzoo ask outputs/ptb/hmm "… profit … fell …" --given "… profit …" --words sharply,slightly',
+    )
+    parser.add_run("outputs/ptb/hmm")
+    parser.add_argument("pattern", help="what the sentence has to match")
+    parser.add_argument("--given", metavar="PATTERN", help="print the probability among sentences that match this")
+    parser.add_argument(
+        "--words", metavar="WORD,…", help="print how often each occurs in a matching sentence, on average"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_device()
+    options = parser.parse_args()
+    run, model, vocabulary = open_run(options.run, options.device)
+    words = options.words.split(",") if options.words else None
+    answer = questions.ask(model, vocabulary, options.pattern, options.given, words)
+    warn_of(run, vocabulary)
+    if options.json:
+        figures = {"probability": math.exp(answer.logprob), "logprob": finite(answer.logprob), "words": answer.counts}
+        print(json.dumps(figures, indent=2))
+        return 0
+    print(f"p = {math.exp(answer.logprob):.6g}, log p = {answer.logprob:.4f} nats")
+    for word, count in answer.counts.items():
+        print(f"{count:.6g}\t{printable(word)}")
+    return 0

@@ -1,0 +1,44 @@
+"""Fill the gaps of a sentence by exact inference: ``lmzoo fill RUN TEXT``."""
+
+import json
+from typing import Annotated
+
+from lmzoo.api import questions
+from lmzoo.cli.command import CommandParser, open_run, warn_of
+from lmzoo.commands import COMMANDS
+from lmzoo.core.errors import for_output
+from lmzoo.core.options import Bounds, Count, Size
+
+
+def main() -> int:
+    """Run the command. Returns: the exit code."""
+    parser = CommandParser(
+        prog="lmzoo fill",
+        description=f"{COMMANDS['fill']}. Prints the likeliest words of each gap, given all other words, and the "
+        "likeliest joint fillings, with their probabilities. ___ is a gap of one word, [a|b] one of several words, and "
+        "one … may stand for any number of words; & 10..15 limits the number of words.",
+        epilog='example: lmzoo fill outputs/ptb/hmm "the ___ of the company ___ sharply"',
+    )
+    parser.add_run("outputs/ptb/hmm")
+    parser.add_argument("text", help="a sentence with gaps")
+    parser.add_number("--best", Size, "how many words of each gap, and joint fillings", 5)
+    parser.add_number("--samples", Count, "draw so many fillings", 0)
+    parser.add_number("--seed", Annotated[int, Bounds(low=0, high=2**63 - 1)], "of the first sample", 0)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_device()
+    options = parser.parse_args()
+    run, model, vocabulary = open_run(options.run, options.device)
+    found = questions.fill(model, vocabulary, options.text, options.best, options.samples, options.seed)
+    warn_of(run, vocabulary)
+    if options.json:
+        print(json.dumps(found._asdict(), indent=2))
+        return 0
+    print(f"log p = {found.logprob:.4f} nats, however it is filled")
+    for number, gap in enumerate(found.gaps, 1):
+        shown = "any number of words" if gap is None else ", ".join(f"{word} {100 * p:.1f}%" for word, p in gap)
+        print(for_output(f"gap {number}: {shown}"))
+    for sentence, p in found.best:
+        print(for_output(f"{100 * p:.3g}%\t{sentence}", "\t"))
+    for sentence in found.samples:
+        print(for_output(f"drawn\t{sentence}", "\t"))
+    return 0
