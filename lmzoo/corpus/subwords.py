@@ -82,6 +82,10 @@ class Subwords:
     def _longest(self) -> int:
         return max(map(len, self.scores))
 
+    @cached_property
+    def _unknown(self) -> float:
+        return min(self.scores.values()) - UNKNOWN_PENALTY
+
     def cut(self, word: str) -> list[str]:
         """The pieces of a word, with bytes for characters that have none."""
         if (pieces := self._cut.get(word)) is None:
@@ -125,7 +129,7 @@ class Subwords:
 
     def _likeliest(self, characters: list[str]) -> list[str]:
         best, begins = [0.0] + [-math.inf] * len(characters), [0] * (len(characters) + 1)
-        unknown = min(self.scores.values()) - UNKNOWN_PENALTY
+        unknown = self._unknown
         for begin in range(len(characters)):
             piece = ""
             for end in range(begin + 1, min(begin + self._longest, len(characters)) + 1):

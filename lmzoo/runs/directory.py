@@ -31,6 +31,7 @@ from lmzoo.runs.checkpoint import (
 from lmzoo.runs.configuration import Configuration
 from lmzoo.runs.files import Files
 from lmzoo.runs.kinds import KINDS, checked
+from lmzoo.runs.last_corpus import last_corpus
 from lmzoo.runs.listing import CONFIG, nearest
 from lmzoo.runs.lock import locked
 from lmzoo.runs.provenance import Origins, provenance
@@ -54,7 +55,8 @@ _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, 
 
 def configured_corpus(config: Mapping[str, Any]) -> Corpus:
     """The corpus of a configuration, its splits truncated to ``trainer.first_tokens`` if set."""
-    corpus, tokens = load_corpus(config["corpus"]), config.get("trainer", {}).get("first_tokens")
+    corpus = last_corpus(config["corpus"], load_corpus)
+    tokens = config.get("trainer", {}).get("first_tokens")
     return corpus if tokens is None else corpus.truncated(tokens)
 
 
