@@ -1,4 +1,4 @@
-"""A small text, and probabilities by `predict`, one word after another."""
+"""Small texts, and probabilities by `predict`, one word after another."""
 
 from pathlib import Path
 
@@ -7,6 +7,7 @@ import torch
 import lmzoo
 
 TRAIN = "the dog saw a cat\na cat saw the dog\nthe dog ran\nthe cat saw a dog\n"
+SENTENCES = "the dog barks\nthe cat sees the dog\na dog 's bark\n" * 3
 
 
 def by_hand(run: Path, line: str) -> list[float]:

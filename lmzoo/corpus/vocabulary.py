@@ -27,7 +27,7 @@ ADDED = {EOS: "the end", "<s>": "the beginning", "</s>": "the end"}
 
 _ADDED_BYTES = [word.encode() for word in ADDED]
 
-SHORT = 2**12
+SHORT = 2**9
 """A text of fewer bytes is encoded word by word, which takes less time than vectorized look-up."""
 
 LIKE_UNK = re.compile(r"UNK|(?!<unk>)[<\[](?i:unk|unknown|oov)[>\]]")

@@ -2,11 +2,10 @@
 
 import pytest
 from command_line import SMALL, command
+from predictions import SENTENCES
 
 import lmzoo
 from lmzoo.api import Loaded
-
-SENTENCES = "the dog barks\nthe cat sees the dog\na dog 's bark\n" * 3
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 import torch
-from conftest import SENTENCES
+from predictions import SENTENCES
 
 from lmzoo.api import Loaded
 from lmzoo.core.errors import UserError
