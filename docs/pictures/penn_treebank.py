@@ -1,4 +1,4 @@
-"""The first picture, and README's table of models, both from ``penn_treebank.csv``:
+"""The first picture, and the tables of models in README and docs/results.md, from ``penn_treebank.csv``:
 ``python docs/pictures/penn_treebank.py``.
 
 A line of the CSV is a perplexity of Penn Treebank's test: published, of a model that is comparable with ours or the
@@ -21,7 +21,7 @@ from lmzoo.core.files import write_output
 from lmzoo.reports.charts import charts, logarithmic, rendered
 
 HERE = Path(__file__).parent
-README = HERE.parent.parent / "README.md"
+README, RESULTS = HERE.parent.parent / "README.md", HERE.parent / "results.md"
 FIGURES = HERE / "penn_treebank.csv"
 
 MODELS = {
@@ -50,6 +50,9 @@ MODELS = {
 }
 """What each model is, in the order of the table."""
 
+IN_README = ("ngram", "model_m", "nnlm", "rnn", "lstm", "lds", "hmm", "vlhmm", "twolevel_hmm", "mixture")
+"""The models in README's table."""
+
 FAMILIES = {
     "n-gram": ("#5d5d5d", "#c4c4c4"),
     "exponential": ("#a56a00", "#f0b445"),
@@ -76,6 +79,7 @@ PAPER = {"light": "#ffffff", "dark": "#0d1117"}
 INK = {"light": "#24292f", "dark": "#d5dbe1"}
 LINES = {"light": "#e7eaed", "dark": "#262c34"}
 HEADING = "| `model=` | what it is | published: comparable | published: best of the kind | ours | ours, WikiText-2 |"
+SHORT = "| `model=` | what it is | published | lmzoo |"
 
 
 @dataclass(frozen=True)
@@ -103,17 +107,37 @@ def figures(file: Path = FIGURES) -> list[Figure]:
 
 
 def table(lines: Iterable[Figure]) -> str:
-    """README's table of models."""
-    by_model = {model: [line for line in lines if line.model == model and line.place != "picture"] for model in MODELS}
+    """The table of all models, as docs/results.md has it."""
     rows = [HEADING, "|---|---|---|---|---|---|"]
-    for model, own in by_model.items():
-        comparable, best, ours, wikitext = (_cell([line for line in own if line.standing == standing])
-                                            for standing in ("comparable", "best", "ours", "wikitext2"))  # fmt: skip
-        if own:
+    for model, (comparable, best, ours, wikitext) in _cells(lines).items():
+        if comparable or best or ours or wikitext:
             best = best or ("the same" if comparable else "none found")
             comparable = comparable or "none found"
-        rows.append(f"| `{model}` | {MODELS[model]} | {comparable} | {best} | {ours} | {wikitext} |")
+        about = MODELS[model].replace("](docs/", "](")
+        rows.append(f"| `{model}` | {about} | {comparable} | {best} | {ours} | {wikitext} |")
     return "\n".join(rows) + "\n"
+
+
+def short_table(lines: Iterable[Figure]) -> str:
+    """README's table, of `IN_README`."""
+    cells = _cells(lines)
+    rows = [
+        f"| `{model}` | {MODELS[model]} | {cells[model][0] or 'none found'} | {cells[model][2]} |"
+        for model in IN_README
+    ]
+    return "\n".join([SHORT, "|---|---|---|---|", *rows]) + "\n"
+
+
+def _cells(lines: Iterable[Figure]) -> dict[str, list[str]]:
+    """The figures of each model, by how they stand: comparable, best of the kind, ours, ours of WikiText-2."""
+    own = [line for line in lines if line.place != "picture"]
+    standings = ("comparable", "best", "ours", "wikitext2")
+    return {
+        model: [
+            _cell([line for line in own if (line.model, line.standing) == (model, standing)]) for standing in standings
+        ]
+        for model in MODELS
+    }
 
 
 def _cell(lines: list[Figure]) -> str:
@@ -124,9 +148,10 @@ def _cell(lines: list[Figure]) -> str:
     return ", ".join(shown)
 
 
-def written(page: str, lines: Iterable[Figure]) -> str:
-    """A page with the table in the place of the one that it has."""
-    return re.sub(rf"^{re.escape(HEADING)}\n(\|.*\n)+", lambda _: table(lines), page, count=1, flags=re.MULTILINE)
+def written(page: str, table: str) -> str:
+    """A page with the table in the place of the one with its heading."""
+    heading = table.partition("\n")[0]
+    return re.sub(rf"^{re.escape(heading)}\n(\|.*\n)+", lambda _: table, page, count=1, flags=re.MULTILINE)
 
 
 def fingerprint() -> str:
@@ -194,7 +219,8 @@ def main() -> None:
     for theme in PAPER:
         file = HERE / f"penn-treebank-{theme}.svg"
         write_output(file, draw(lines, theme, file))
-    write_output(README, written(README.read_text(encoding="utf-8"), lines).encode())
+    for page, rows in ((README, short_table(lines)), (RESULTS, table(lines))):
+        write_output(page, written(page.read_text(encoding="utf-8"), rows).encode())
 
 
 if __name__ == "__main__":

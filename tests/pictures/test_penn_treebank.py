@@ -7,9 +7,21 @@ from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 
-import penn_treebank
 import pytest
-from penn_treebank import HERE, MODELS, PAPER, README, Figure, draw, figures, fingerprint, written
+from penn_treebank import (
+    HERE,
+    MODELS,
+    PAPER,
+    README,
+    RESULTS,
+    Figure,
+    draw,
+    figures,
+    fingerprint,
+    short_table,
+    table,
+    written,
+)
 
 from lmzoo.core.configs import choices
 from lmzoo.reports import charts
@@ -23,10 +35,11 @@ def named(figure: Figure) -> str:
     return f"{figure.model} {figure.perplexity}"
 
 
-def test_readme_has_the_table_that_the_figures_make():
-    page = README.read_text(encoding="utf-8")
-    assert penn_treebank.table(FIGURES) in page
-    assert written(page, FIGURES) == page
+@pytest.mark.parametrize(("file", "table"), [(README, short_table(FIGURES)), (RESULTS, table(FIGURES))])
+def test_pages_have_the_tables_that_the_figures_make(file: Path, table: str):
+    page = file.read_text(encoding="utf-8")
+    assert table in page
+    assert written(page, table) == page
 
 
 def test_every_model_has_a_row():
@@ -87,7 +100,7 @@ def test_no_name_stands_on_another_or_outside(monkeypatch: pytest.MonkeyPatch):
         assert all(min(box) >= 0 and box[2] <= 800 and box[3] <= 520 for _, box in boxes)
         return charts.rendered(figure, file, about=about)
 
-    monkeypatch.setattr(penn_treebank, "rendered", noted)
+    monkeypatch.setattr("penn_treebank.rendered", noted)
     draw(FIGURES, "light", Path("picture.png"))
     assert len(boxes) >= 26
     for (one, a), (other, b) in combinations(boxes, 2):
