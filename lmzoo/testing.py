@@ -258,9 +258,9 @@ def wrong_input(subject: Subject) -> None:
 
 
 def size(subject: Subject) -> None:
-    """parameters, and the tables that `learnt` names, are what it has learnt"""
+    """parameters, and the tables that `estimated_tensors` names, are what it has learnt"""
     if num_parameters(subject.model) is None:
-        raise BrokenRuleError("there are none", "name in `learnt` the tensors that estimate fills")
+        raise BrokenRuleError("there are none", "name in `estimated_tensors` the tensors that estimate fills")
 
 
 def saving(subject: Subject) -> None:

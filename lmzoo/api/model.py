@@ -16,7 +16,7 @@ from lmzoo.api import questions
 from lmzoo.api.frames import data_frame, word_columns
 from lmzoo.api.states import States, states
 from lmzoo.api.texts import Texts, tokenized
-from lmzoo.core.errors import UserError, named_by, nearest
+from lmzoo.core.errors import UserError, error_prefix, nearest
 from lmzoo.core.options import Count, unfit
 from lmzoo.corpus import EOS_ID, Context, Vocabulary
 from lmzoo.corpus.conditions import label_number
@@ -206,7 +206,7 @@ class Loaded:
         """
         read = self._read([text], None, tokenize)
         (tokens,), (words,) = read.tokens, read.words()
-        with named_by(str(self.run.path)):
+        with error_prefix(str(self.run.path)):
             return states(self.model, tokens, self.vocabulary.text_order(tokens), words)
 
     def next_words(self, text: str, number: int = 10, condition: str | None = None) -> list[tuple[str, float]]:

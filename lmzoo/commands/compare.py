@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, RunFolder, bounded, check_output, open_run, warn, warn_of
 from lmzoo.commands import COMMANDS
-from lmzoo.core.errors import UserError, named_by, pluralize, printable
+from lmzoo.core.errors import UserError, error_prefix, pluralize, printable
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Seed
 from lmzoo.corpus import Corpus
@@ -215,7 +215,7 @@ def compare_sentence(
         if model.whole_sentences:
             raise UserError(f"{run.path}: has a probability of whole sentences alone, none of words", "leave it out")
         cut = TOKENIZERS[tokenize] if tokenize and not vocabulary.form.tokenizer else str
-        with named_by(str(run.path)):
+        with error_prefix(str(run.path)):
             line = next(scored(model, vocabulary, [cut(sentence)], "sentence", "--sentence"))
         cuts.append(line.words)
         read.append(Surprisals(str(folder), (-line.logprobs / math.log(2)).tolist(), line.known.tolist()))
@@ -251,7 +251,7 @@ def _displayed(folder: Path, words: list[str], device: str, tokenize: str | None
         raise UserError(f"{folder}: cuts the sentence into other words than the others", "compare it by itself")
     cut = TOKENIZERS[tokenize] if tokenize and not vocabulary.form.tokenizer else None
     zeros = np.zeros(len(words), dtype=int)
-    with named_by(str(folder)):
+    with error_prefix(str(folder)):
         bits, known = surprisal(model, vocabulary, Times(words, zeros, zeros, zeros), "sentence", cut)
     return Surprisals(str(folder), bits.tolist(), known.tolist())
 

@@ -29,7 +29,7 @@ from lmzoo.reports.reading import (
 from lmzoo.reports.table import aligned, cell, csv_bytes, table_bytes
 from lmzoo.runs.directory import Run
 from lmzoo.runs.listing import names
-from lmzoo.runs.loading import so_far
+from lmzoo.runs.loading import source_warnings
 
 COLUMNS = ("run", "model", "words", "perplexity", "gain", "low", "high", "difference", "lower", "higher", "slope")
 """Words are those whose times are compared; perplexity is per displayed word; gains are in thousandths of a nat; the
@@ -99,7 +99,7 @@ def compare_readers(
             what = "a probability of whole sentences alone" if whole else "labels of its lines"
             what = "corpus.reverse=true, and people read forwards" if reverse else what
             raise UserError(f"{folder}: has {what}", "give a run that scores each word given those before it")
-        for caution in so_far(run):
+        for caution in source_warnings(run):
             warn(caution)
         tokenize = TOKENIZERS[arguments.tokenize] if arguments.tokenize and not vocabulary.form.tokenizer else None
         context = run.config()["corpus"]["context"]

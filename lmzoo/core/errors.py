@@ -32,7 +32,7 @@ class UserError(ValueError):
 
 
 @contextlib.contextmanager
-def named_by(option: str, advice: str | None = None) -> Iterator[None]:
+def error_prefix(option: str, advice: str | None = None) -> Iterator[None]:
     """A context in which errors about a file or run are prefixed by its option, with other ``advice`` if given."""
     try:
         yield

@@ -19,7 +19,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.files import atomic_stream, read_pieces, sha256, text_blocks
 from lmzoo.core.progress import MB, Bar
 from lmzoo.corpus.form import Form
-from lmzoo.corpus.subwords import Kind, Subwords, learnt
+from lmzoo.corpus.subwords import Kind, Subwords, learn_subwords
 from lmzoo.corpus.vocabulary import UNK, Lexicon, Vocabulary
 
 VERSION = 6
@@ -149,7 +149,7 @@ def learnt_pieces(files: Sequence[Path], sums: Checksums | None, form: Form) -> 
     Args:
         sums: as for `encoded`.
 
-    Raises: UserError as `learnt` does, and if a file is a pipe, which can be read only once.
+    Raises: UserError as `learn_subwords` does, and if a file is a pipe, which can be read only once.
     """
     if sums is None:
         raise UserError(f"corpus.unit={form.unit}: {files[0]} can be read only once", "copy its text into a file")
@@ -157,7 +157,7 @@ def learnt_pieces(files: Sequence[Path], sums: Checksums | None, form: Form) -> 
     def compute() -> bytes:
         pieces = (piece.decode() for file in files for piece in read_pieces(file))
         lines = (form.cleaned(line) for piece in pieces for line in piece.split("\n"))
-        return json.dumps(dict(learnt(lines, cast(Kind, form.unit), form.subwords).scores)).encode()
+        return json.dumps(dict(learn_subwords(lines, cast(Kind, form.unit), form.subwords).scores)).encode()
 
     key = json.dumps([VERSION, sums, form.options]).encode()
     return Subwords(cast(Kind, form.unit), json.loads(bytes(disk_cached("subwords", key, compute))))

@@ -17,10 +17,10 @@ from lmzoo.corpus.conditions import without_labels
 from lmzoo.corpus.corpus import SPLITS, Context, Corpus
 from lmzoo.corpus.encoded import Limits, encoded, learnt_pieces, text_checksums
 from lmzoo.corpus.form import Form, FormOptions
-from lmzoo.corpus.held_out import Parted, share, split_holdout
+from lmzoo.corpus.held_out import Separator, share, split_holdout
 from lmzoo.corpus.markov import MarkovSource
 from lmzoo.corpus.sources import Pinned, fetch_splits
-from lmzoo.corpus.subwords import Kind, learnt
+from lmzoo.corpus.subwords import Kind, learn_subwords
 from lmzoo.corpus.user_files import named_after, read_vocabulary, text_files
 from lmzoo.corpus.vocabulary import EOS, UNK, Lexicon, RawText, UnknownWordError, Vocabulary
 
@@ -197,7 +197,7 @@ def text(options: TextOptions) -> Corpus:
     name = corpus_label({"name": "text", "label": options.label, "train": train, "reverse": reverse})
     files = {split: text_files(each) for split, each in given.items() if split not in shares}
     read = _labelled if options.condition else _from_files
-    parts = split_holdout(files, shares, form) if shares else Parted(files, {}, [], {})
+    parts = split_holdout(files, shares, form) if shares else Separator(files, {}, [], {})
     notes = parts.notes
     with parts.named():
         try:
@@ -267,7 +267,7 @@ def _labelled(
     texts, labels, conditions = without_labels(texts, own.conditions if own else [])
     if form.of_pieces and isinstance(words, Limits):
         lines = (form.cleaned(line) for _, data in texts["train"] for line in data.decode().split("\n"))
-        pieces = learnt(lines, cast(Kind, form.unit), form.subwords)
+        pieces = learn_subwords(lines, cast(Kind, form.unit), form.subwords)
         words = Vocabulary(pieces.words, form.cut_by(pieces))
     if isinstance(words, Limits):
         lexicon = Lexicon(form)

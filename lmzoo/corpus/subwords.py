@@ -150,7 +150,7 @@ def joined(pieces: Iterable[str]) -> str:
     return b"".join(parts).translate(_NO_TEXT).decode(errors="replace").removeprefix(" ")
 
 
-def learnt(lines: Iterable[str], kind: Kind, size: int) -> Subwords:
+def learn_subwords(lines: Iterable[str], kind: Kind, size: int) -> Subwords:
     """Train subwords with SentencePiece.
 
     A piece does not cross white space, but may contain all other characters. The rarest 0.05% of characters in train

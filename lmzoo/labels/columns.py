@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lmzoo.core.errors import UserError, pluralize, shortened
 from lmzoo.core.files import text_ending
-from lmzoo.labels.formats import LabelledText, Layout, Parted, Place, Sentence, is_stranger, whole_lines
+from lmzoo.labels.formats import LabelledText, Layout, Place, Sentence, Separator, is_stranger, whole_lines
 
 UNIVERSAL_BEGIN = re.compile(r"(1|1-[0-9]+|0\.1)((\t[^\t]*){9}|([ \t]+[^ \t]+){9}[ \t]*)$")
 """The first word, range or empty node of CoNLL-U; editors may have replaced tabs by spaces."""
@@ -47,7 +47,7 @@ class ColumnText(LabelledText):
 
     Attributes:
         rows: the line numbers of the words of each sentence, from 0.
-        parted, width: the separator of columns, and their number.
+        separator, width: the separator of columns, and their number.
 
     Raises: UserError with the line number if a line has another number of columns, no word or no label, or is invalid
         in CoNLL-U; if the layout is not that of train; and as `read_text` does.
@@ -63,10 +63,10 @@ class ColumnText(LabelledText):
         is_label: Callable[[str], object] = lambda label: False,
     ):
         self.path, self.columns, self.labelled = path, columns, labelled
-        self.train = train if train and train.parted else None
+        self.train = train if train and train.separator else None
         self.lines = whole_lines(path)
         self.bare = [line.rstrip("\r\n") for line in self.lines]
-        self.parted: Parted = "spaces"
+        self.separator: Separator = "spaces"
         self.width = 0
         filled = [n for n, line in enumerate(self.bare) if line.strip(" \t") and not DOCUMENT.match(line)]
         ordinary = [number for number in filled if not self.bare[number].startswith("#")] or filled
@@ -81,7 +81,7 @@ class ColumnText(LabelledText):
         self.sentences = [self._sentence(row) for row in self.rows]
 
     def places(self) -> Iterator[list[Place]]:
-        column, tabs = self.columns.label, self.parted != "spaces"
+        column, tabs = self.columns.label, self.separator != "spaces"
         before = re.compile(rf"([^\t]*\t){{{column}}} *" if tabs else rf"[ \t]*([^ \t]+[ \t]+){{{column}}}")
         for numbers, sentence in zip(self.rows, self.sentences, strict=True):
             places = []
@@ -96,7 +96,7 @@ class ColumnText(LabelledText):
 
     def _fields(self, number: int) -> list[str]:
         """The columns of a line, separated by spaces or tabs only; other white space belongs to words."""
-        if self.parted == "spaces":
+        if self.separator == "spaces":
             return [field for field in self.bare[number].replace("\t", " ").split(" ") if field]
         return [field.strip(" ") for field in self.bare[number].split("\t")]
 
@@ -108,14 +108,14 @@ class ColumnText(LabelledText):
         if self.lines[0].startswith("# global.columns"):
             raise UserError(f"{self.path}: is CoNLL-U Plus, which is not read", "write the ten columns of CoNLL-U")
         universal = text_ending(Path(name)) == ".conllu" or bool(UNIVERSAL_BEGIN.match(first))
-        if self.train and (self.train.parted == "CoNLL-U") != universal:
+        if self.train and (self.train.separator == "CoNLL-U") != universal:
             here, there = ("", "no ") if universal else ("no ", "")
             raise UserError(f"{self.path}: is {here}CoNLL-U, and train is {there}CoNLL-U", SAME_FORM)
         return universal
 
     def _universal_rows(self) -> list[list[int]]:
         """The line numbers of the words of each sentence in CoNLL-U."""
-        self.parted = "CoNLL-U"
+        self.separator = "CoNLL-U"
         rows: list[list[int]] = [[]]
         for number, line in enumerate(self.bare):
             if not line.strip(" \t"):
@@ -146,12 +146,12 @@ class ColumnText(LabelledText):
         ``ordinary`` are the non-empty lines that neither begin a document nor begin with #, unless all do.
         """
         tabs = next((number for number in ordinary if "\t" in self.lines[number]), None)
-        self.parted = "spaces" if tabs is None else "tabs"
+        self.separator = "spaces" if tabs is None else "tabs"
         if self.train and not self.labelled:
-            self.parted = self.train.parted or self.parted
-            if tabs is not None and self.parted == "spaces":
+            self.separator = self.train.separator or self.separator
+            if tabs is not None and self.separator == "spaces":
                 raise self._wrong(tabs, "has a tab, and the run learnt from columns that spaces part", SAME_FORM)
-        parted_by = f"{self.parted} part them" + (f", as in line {tabs + 1}" if tabs else "")
+        parted_by = f"{self.separator} part them" + (f", as in line {tabs + 1}" if tabs else "")
         if ordinary:
             self._set_width(ordinary[0], parted_by)
         labels = self._labels(ordinary)
@@ -228,7 +228,7 @@ class ColumnText(LabelledText):
     def _check_unlabelled(self) -> None:
         """Reject a text with a sentence per line, whose words would be read as labels."""
         label = self.columns.label
-        if label >= self.width or self.parted == "CoNLL-U" or not self.train:
+        if label >= self.width or self.separator == "CoNLL-U" or not self.train:
             return
         words = [number for row in self.rows for number in row]
         strangers = [n for n in words if is_stranger(self._fields(n)[label].strip(), self.train.labels)]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 import lmzoo.models  # noqa: F401 - its import registers them
-from lmzoo.core.errors import UserError, named_by
+from lmzoo.core.errors import UserError, error_prefix
 from lmzoo.core.options import Bounds, Idle, NonNegative, Options, Source
 from lmzoo.corpus.vocabulary import EOS_ID, UNK, reversed_order
 from lmzoo.labels.formats import Sentence
@@ -138,7 +138,7 @@ class Dense:
     def start(self, sentences: Sequence[Sentence], opener: Opener) -> Tensor:
         """Load vectors and encoders, and compute the scales. Returns: `rows` of the sentences."""
         if self.vectors is not None:
-            with named_by("labeller.vectors"):
+            with error_prefix("labeller.vectors"):
                 read = read_vectors(Path(self.vectors))
             self.table, self.matrix = read.lower | read.index, read.matrix
             log_covered(self.vectors, self.table, sentences)

@@ -13,7 +13,7 @@ from lmzoo.core.options import Count
 from lmzoo.corpus.conditions import label_and_text
 from lmzoo.labels.schemes import SchemeName
 
-Parted = Literal["CoNLL-U", "tabs", "spaces"]
+Separator = Literal["CoNLL-U", "tabs", "spaces"]
 """The separators of columns."""
 
 
@@ -32,12 +32,12 @@ class Layout:
 
     Attributes:
         labels: the labels in train.
-        parted, width: the separator and number of columns; None and 0 without columns.
+        separator, width: the separator and number of columns; None and 0 without columns.
         scheme: the scheme of its labels, if they encode entities.
     """
 
     labels: list[str]
-    parted: Parted | None = None
+    separator: Separator | None = None
     width: Count = 0
     scheme: SchemeName | None = None
 
@@ -82,19 +82,19 @@ def whole_lines(path: Path) -> list[str]:
     return list(io.StringIO(read_text(path).decode(), newline="\n"))
 
 
-def is_stranger(label: str, learnt: Collection[str]) -> bool:
+def is_stranger(label: str, known_labels: Collection[str]) -> bool:
     """Whether a string in the column of labels is a word rather than a label, ``_`` or the like."""
-    return label not in learnt and any(map(str.isalnum, label))
+    return label not in known_labels and any(map(str.isalnum, label))
 
 
 class LineText(LabelledText):
     """Texts with one label each, one per line."""
 
     @classmethod
-    def read(cls, path: Path, labelled: bool = True, learnt: Collection[str] = ()) -> "LineText":
+    def read(cls, path: Path, labelled: bool = True, known_labels: Collection[str] = ()) -> "LineText":
         """Read a file of lines ``label TAB text``, with words separated by white space; raise a UserError otherwise.
 
-        Unless ``labelled``, labels may be missing, and strings not in ``learnt`` are not labels.
+        Unless ``labelled``, labels may be missing, and strings not in ``known_labels`` are not labels.
         """
         advice = "a line must be a label, a tab and a text"
         lines, sentences = whole_lines(path), []
@@ -104,7 +104,7 @@ class LineText(LabelledText):
                 label, text = "", line
             elif not label:
                 raise UserError(f"{path}: line {number} has no label", advice)
-            elif not labelled and learnt and is_stranger(label, learnt):
+            elif not labelled and known_labels and is_stranger(label, known_labels):
                 unknown = f"has '{shortened(label, 40)}' for a label, which the run has not learnt"
                 raise UserError(f"{path}: line {number} {unknown}", f"{advice}, or a text without a tab")
             if not text.split():

@@ -89,7 +89,7 @@ class NetworkLabeller(Labeller, Generic[N]):
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """The trainable parameters and their learning rates, as for optimizers of PyTorch."""
-        return [{"params": self.learnt(), "lr": self.lr}]
+        return [{"params": self.trained_parameters(), "lr": self.lr}]
 
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
         self.seed = seed
@@ -100,7 +100,7 @@ class NetworkLabeller(Labeller, Generic[N]):
         self.epoch = len(self.order[1])
         self.steps = self.options.epochs * self.epoch
 
-    def learnt(self) -> list[nn.Parameter]:
+    def trained_parameters(self) -> list[nn.Parameter]:
         """The trainable parameters of the network."""
         return [parameter for parameter in self.network.parameters() if parameter.requires_grad]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from lmzoo.core.errors import UserError, named_by
+from lmzoo.core.errors import UserError, error_prefix
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.lookup import entry, log_covered
 from lmzoo.labels.model import StateDict, packed, unpacked
@@ -79,7 +79,7 @@ class Lexical:
     def start(self, sentences: Sequence[Sentence]) -> None:
         """Select the features of train; raise a UserError if none is frequent enough, or no word has a cluster."""
         if self.clusters is not None:
-            with named_by("labeller.clusters"):
+            with error_prefix("labeller.clusters"):
                 self.paths = read_paths(Path(self.clusters))
             if not log_covered(self.clusters, self.paths, sentences):
                 raise UserError(f"labeller.clusters: {self.clusters} has none of the words of train")

@@ -63,11 +63,11 @@ class NGramLabeller(Labeller):
         shape = (len(columns), len(self.grams))
         sparse = import_optional("scipy.sparse", "labeller", "scikit-learn")
         matrix = sparse.csr_matrix((ones, np.concatenate(columns), ends), shape)
-        weights, bias = self.learnt(matrix, np.array([self.labels.index(s.labels[0]) for s in sentences]), seed)
+        weights, bias = self.fit(matrix, np.array([self.labels.index(s.labels[0]) for s in sentences]), seed)
         self.weights, self.bias = torch.from_numpy(weights).float().contiguous(), torch.from_numpy(bias).float()
 
     @abstractmethod
-    def learnt(self, matrix: Any, gold: np.ndarray, seed: Seed) -> tuple[np.ndarray, np.ndarray]:
+    def fit(self, matrix: Any, gold: np.ndarray, seed: Seed) -> tuple[np.ndarray, np.ndarray]:
         """Train w (F, K) and b (K,) on a sparse (N, F) binary matrix and (N,) indices of labels."""
 
     def _grams(self, words: Sequence[str]) -> list[str]:
@@ -108,7 +108,7 @@ class NaiveBayes(NGramLabeller):
         super().__init__(**options.inherited(NGramTextOptions))
         self.alpha = options.alpha
 
-    def learnt(self, matrix: Any, gold: np.ndarray, seed: Seed) -> tuple[np.ndarray, np.ndarray]:
+    def fit(self, matrix: Any, gold: np.ndarray, seed: Seed) -> tuple[np.ndarray, np.ndarray]:
         module = import_optional("sklearn.naive_bayes", "labeller", "scikit-learn")
         model = module.MultinomialNB(alpha=self.alpha).fit(matrix, gold)
         return model.feature_log_prob_.T, model.class_log_prior_
@@ -131,7 +131,7 @@ class LogisticRegression(NGramLabeller):
         super().__init__(**options.inherited(NGramTextOptions))
         self.l2 = options.l2
 
-    def learnt(self, matrix: Any, gold: np.ndarray, seed: Seed) -> tuple[np.ndarray, np.ndarray]:
+    def fit(self, matrix: Any, gold: np.ndarray, seed: Seed) -> tuple[np.ndarray, np.ndarray]:
         linear = import_optional("sklearn.linear_model", "labeller", "scikit-learn")
         model = linear.LogisticRegression(C=1 / self.l2, max_iter=ITERATIONS, tol=1e-5).fit(matrix, gold)
         weights, bias = model.coef_.T, model.intercept_
@@ -166,7 +166,7 @@ class NBSVM(NGramLabeller):
         super().__init__(**options.inherited(NGramTextOptions))
         self.alpha, self.cost, self.beta = options.alpha, options.cost, options.beta
 
-    def learnt(self, matrix: Any, gold: np.ndarray, seed: Seed) -> tuple[np.ndarray, np.ndarray]:
+    def fit(self, matrix: Any, gold: np.ndarray, seed: Seed) -> tuple[np.ndarray, np.ndarray]:
         svm = import_optional("sklearn.svm", "labeller", "scikit-learn")
         columns, biases = [], []
         for k in range(len(self.labels)):

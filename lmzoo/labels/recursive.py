@@ -83,7 +83,7 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         words = self.network.embedding.weight
-        layers = [parameter for parameter in self.learnt() if parameter is not words]
+        layers = [parameter for parameter in self.trained_parameters() if parameter is not words]
         return [{"params": [words], "lr": self.lr_words}, {"params": layers, "lr": self.lr, "weight_decay": self.l2}]
 
     def _inputs(self, trees: Sequence[Sentence]) -> tuple[Tensor, Forest]:

@@ -158,7 +158,7 @@ def odd_labels(texts: Mapping[str, LabelledText], of_entities: bool) -> Iterator
     counts = {split: Counter(label for sentence in text.sentences for label in sentence.labels)
               for split, text in texts.items()}  # fmt: skip
     for split, labels in counts.items():
-        if isinstance(text := texts[split], ColumnText) and text.parted == "CoNLL-U" and "_" in labels:
+        if isinstance(text := texts[split], ColumnText) and text.separator == "CoNLL-U" and "_" in labels:
             number = f"{labels['_']:,} of {labels.total():,}"
             yield f"{split}: {number} labels are '_', which stands for none in CoNLL-U and counts as one here"
     train = counts.pop("train")
@@ -230,7 +230,7 @@ class LabelledWords(Task):
         return ColumnText(path, self.columns, name, self.layout, labelled, is_label)
 
     def layout_of(self, train: Any) -> Layout:
-        return replace(super().layout_of(train), parted=train.parted, width=train.width)
+        return replace(super().layout_of(train), separator=train.separator, width=train.width)
 
     def texts(self, paths: Mapping[str, Path]) -> dict[str, LabelledText]:
         texts = super().texts(paths)

@@ -26,7 +26,7 @@ class Average:
         self.values: list[Tensor] = []
 
     @torch.no_grad()
-    def note(self) -> None:
+    def update(self) -> None:
         """Take the weights after a step into the average."""
         self.steps += 1
         if self.steps == 1:

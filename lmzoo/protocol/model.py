@@ -58,7 +58,7 @@ class LanguageModel(nn.Module, ABC):
     """Whether only sentences have a probability: `<eos>` has that of its sentence, other words 0 nats, and `predict`
     raises a UserError."""
 
-    learnt: ClassVar[Sequence[str]] = ()
+    estimated_tensors: ClassVar[Sequence[str]] = ()
     """Names of tensors besides parameters that are learned from a text, such as counts; see `num_parameters`."""
 
     starts_from: tuple[str, Sequence[str]] | None = None
@@ -185,11 +185,11 @@ def where_rows(which: Tensor, one: State, other: State) -> State:
 def num_parameters(model: nn.Module) -> int | None:
     """Number of learned parameters and table entries, submodels included; None if there are neither.
 
-    Table entries are those of tensors in ``learnt``: for n-grams, probabilities and backoffs.
+    Table entries are those of tensors in ``estimated_tensors``: for n-grams, probabilities and backoffs.
     """
     sizes = {}
     for module in model.modules():
-        tables = [getattr(module, name) for name in getattr(module, "learnt", ())]
+        tables = [getattr(module, name) for name in getattr(module, "estimated_tensors", ())]
         sizes |= {id(tensor): tensor.numel() for tensor in [*module.parameters(recurse=False), *tables]}
     return sum(sizes.values()) or None
 

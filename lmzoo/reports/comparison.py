@@ -16,7 +16,7 @@ from lmzoo.reports.table import aligned, csv_bytes, markdown_table, plain_markdo
 from lmzoo.runs.configuration import short_names
 from lmzoo.runs.directory import Run
 from lmzoo.runs.kinds import LABELS, WORD_VECTORS, Kind, kind_of
-from lmzoo.runs.listing import TABLE, note
+from lmzoo.runs.listing import TABLE, write_list
 from lmzoo.runs.results import finite, perplexities
 
 MOST_OPTIONS = 8
@@ -236,7 +236,7 @@ def _mean(values: Sequence[Any]) -> Any:
 
 def number(tables: Sequence[Group]) -> str | None:
     """Number the rows as in `as_text`, for use in commands. Returns: a warning if that fails."""
-    return note(TABLE, [row.entries[0].folder for group in tables for row in group.rows])
+    return write_list(TABLE, [row.entries[0].folder for group in tables for row in group.rows])
 
 
 def as_text(tables: Sequence[Group], markdown: bool = False) -> str:

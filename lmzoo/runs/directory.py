@@ -44,10 +44,10 @@ WRITTEN_FIRST = (CONFIG, *WORDS, "provenance.json", "train.log")
 
 LABELLED = ("valid.labels", "test.labels")
 
-LEARNT = tuple(dict.fromkeys(kind.learnt for kind in KINDS))
+WEIGHTS_FILES = tuple(dict.fromkeys(kind.weights_file for kind in KINDS))
 """The files of trained parameters or vectors; a run has one of them."""
 
-FILES = (*WRITTEN_FIRST, "last.pt", *LEARNT, *LABELLED, "results.json")
+FILES = (*WRITTEN_FIRST, "last.pt", *WEIGHTS_FILES, *LABELLED, "results.json")
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
 """Error numbers of the system for disks that are full, broken or not writable."""
@@ -106,7 +106,7 @@ class Run(Files):
         return self.starts()[0]["made_from"]
 
     def _is_trained(self) -> bool:
-        return bool(self.names() & {"last.pt", "results.json", *LEARNT})
+        return bool(self.names() & {"last.pt", "results.json", *WEIGHTS_FILES})
 
     def check_text(self, corpus: Corpus) -> None:
         """Raise a UserError if the corpus is not the text that the run was trained on."""

@@ -22,7 +22,7 @@ class Kind:
         noun: what is trained, for messages.
         learner: the group of options of the learner, and the key of its name in results.
         text: the group of options of the training text.
-        learnt: the file of the trained parameters or vectors.
+        weights_file: the file of the trained parameters or vectors.
         higher: whether a higher figure is better.
         figures: the figures for comparing runs: perplexity or the task's measure by split, or the loss of vectors.
         summary: formats the results of a run in a few lines.
@@ -32,7 +32,7 @@ class Kind:
     noun: str
     learner: str
     text: str
-    learnt: str
+    weights_file: str
     higher: bool
     figures: Callable[[Results], dict[str, float]]
     summary: Callable[[Results], str]

@@ -27,7 +27,7 @@ def below(folder: Path) -> list[Path]:
     return [file.parent for file in files if not str(file.relative_to(folder)).startswith(".")]
 
 
-def note(file: Path, runs: Iterable[Path]) -> str | None:
+def write_list(file: Path, runs: Iterable[Path]) -> str | None:
     """Write paths to `LATEST` or `TABLE` if `OUTPUTS` exists. Returns: a warning if that fails."""
     if not file.parent.is_dir():
         return None
@@ -88,7 +88,7 @@ def nearest(path: Path) -> Path | None:
 
 
 def _recorded(file: Path) -> list[Path]:
-    """The paths written by `note`; empty if the file cannot be read."""
+    """The paths written by `write_list`; empty if the file cannot be read."""
     try:
         return [Path(os.fsdecode(run)) for run in file.read_bytes().split(b"\0")]
     except OSError:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core import ranks
-from lmzoo.core.errors import UserError, named_by, shortened
+from lmzoo.core.errors import UserError, error_prefix, shortened
 from lmzoo.core.plugins import require_plugins
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.corpus.form import require_one_direction
@@ -104,7 +104,7 @@ def hand_over_teacher(model: LanguageModel, corpus: Corpus) -> None:
         raise UserError(f"{option}: needs a single process", "start it without torchrun")
     with torch.random.fork_rng(devices=[]):  # leave the random state of a resumed run unchanged
         teacher = trained(model.teacher, corpus, "model.teacher").model
-    with named_by(option, "choose another run"):
+    with error_prefix(option, "choose another run"):
         model.imitate(teacher.to(model.device).requires_grad_(False))
 
 
@@ -116,7 +116,7 @@ def _unlike(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
                     if ours.get(name, value) != value)  # fmt: skip
 
 
-def so_far(run: Run) -> Iterator[str]:
+def source_warnings(run: Run) -> Iterator[str]:
     """Warnings that a source run was not trained to the end, or not on the whole text."""
     if unfinished := run.unfinished():
         yield unfinished
@@ -127,12 +127,12 @@ def so_far(run: Run) -> Iterator[str]:
 def trained(folder: str, corpus: Corpus, option: str, same_text: bool = True) -> Trained:
     """Load a run with the same vocabulary and, if ``same_text``, the same text; errors are prefixed by ``option``."""
     run = Run(Path(folder))
-    with named_by(option, "choose another run"):
+    with error_prefix(option, "choose another run"):
         model, vocabulary = load(folder)
         require_one_direction(folder, vocabulary.form, f"corpus {corpus.name}", corpus.vocabulary.form)
         if same_text:
             run.check_text(corpus)
-        config, cautions = run.config(), [*so_far(run)]
+        config, cautions = run.config(), [*source_warnings(run)]
     other_words = vocabulary.words != corpus.vocabulary.words
     if other_words or vocabulary.conditions != corpus.vocabulary.conditions:
         raise UserError(

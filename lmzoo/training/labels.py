@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import lmzoo.labels  # noqa: F401 - its import registers the models
-from lmzoo.core.errors import UserError, named_by, plain
+from lmzoo.core.errors import UserError, error_prefix, plain
 from lmzoo.corpus import Vocabulary
 from lmzoo.labels.gradient import NetworkLabeller
 from lmzoo.labels.model import Labeller, Opener, TrainedLabeller, labellers
@@ -18,7 +18,7 @@ from lmzoo.protocol.model import Trained
 from lmzoo.runs.checkpoint import require_numbers
 from lmzoo.runs.directory import Run
 from lmzoo.runs.labellers import load_labeller, restore
-from lmzoo.runs.loading import load, so_far
+from lmzoo.runs.loading import load, source_warnings
 from lmzoo.training.optimization import Optimization
 from lmzoo.training.session import commands, log
 from lmzoo.training.steps import SteppedLearner, SteppedOptions
@@ -38,7 +38,7 @@ class NetworkDescent:
     def __init__(self, labeller: NetworkLabeller):
         self.labeller, options = labeller, labeller.options
         optimizer, schedule = {"name": options.optimizer, "lr": options.lr}, {"name": options.schedule}
-        with named_by("labeller"):
+        with error_prefix("labeller"):
             self.optimization = Optimization(
                 labeller.parameter_groups(), optimizer, schedule, steps_per_epoch=labeller.epoch, steps=labeller.steps,
                 clip=labeller.clip, average_decay=options.average,
@@ -51,7 +51,7 @@ class NetworkDescent:
         value = float(loss.detach())
         metrics = {"train/loss": value / terms, **self.optimization.step(value, norm, float(norm))}
         if self.labeller.options.average is not None:
-            self.optimization.average.note()
+            self.optimization.average.update()
         return metrics
 
     def progress(self) -> dict[str, Any]:
@@ -170,10 +170,10 @@ class RunOpener(Opener):
         self.options = options
 
     def language_model(self, option: str, folder: str) -> tuple[Trained, Vocabulary]:
-        with named_by(option, "choose another run"):
+        with error_prefix(option, "choose another run"):
             model, vocabulary = load(folder)
             run = Run(Path(folder))
-            cautions = [*so_far(run)]
+            cautions = [*source_warnings(run)]
         if vocabulary.conditions:
             raise UserError(f"{option}: {folder} has corpus.condition=true", "choose a run without labels of lines")
         for caution in cautions:
@@ -182,7 +182,7 @@ class RunOpener(Opener):
 
     def labeller(self, option: str, folder: str) -> TrainedLabeller:
         """Load a labeller if its task options agree and all its plug-ins are loaded."""
-        with named_by(option, "choose another run"):
+        with error_prefix(option, "choose another run"):
             trained = load_labeller(Path(folder))
         for name, value in self.options.task.items():
             if name not in ("train", "valid", "test") and trained.task.get(name) != value:

@@ -22,7 +22,7 @@ from lmzoo.runs.configuration import Configuration
 from lmzoo.runs.directory import Run
 from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL, Kind, summary
 from lmzoo.runs.lineage import leakage_warnings
-from lmzoo.runs.listing import LATEST, OUTPUTS, note
+from lmzoo.runs.listing import LATEST, OUTPUTS, write_list
 from lmzoo.runs.log import logging_to
 from lmzoo.runs.provenance import origins
 from lmzoo.training.progress import Progress
@@ -157,7 +157,7 @@ def train(config: Configuration, given: Collection[str] = ()) -> dict[str, Any]:
             _publish(config, results, learner, board)
             run.finish(results, *learner.unsealed)
             if OUTPUTS.absolute() in run.path.absolute().parents:
-                note(LATEST, [run.path])
+                write_list(LATEST, [run.path])
     if ranks.is_main():
         print(printable(kind.summary(results), "\n"))  # the log contains the warnings
     return results

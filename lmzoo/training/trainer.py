@@ -123,7 +123,7 @@ class Trainer(Loop):
         except NotFinite as error:
             raise NotFinite(f"{error} at step {progress.step + 1}") from None
         if self._averages(descent):
-            descent.optimization.average.note()
+            descent.optimization.average.update()
         elapsed = time.monotonic() - begun
         progress.note_step(window.count, metrics["perplexity/train"], elapsed)
         progress.seconds = time.monotonic() - self.started

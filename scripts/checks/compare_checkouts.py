@@ -91,7 +91,7 @@ METHODS = {
     "ppmi": "",
     "lsa": "",
 }
-LEARNT = {
+WEIGHTS_FILES = {
     **{f"label-{name}": f"labeller={name} {line}" for name, line in LABELLERS.items()},
     **{f"vectors-{name}": f"method={name} method.dim=16 {line} {TEXT}" for name, line in METHODS.items()},
 }
@@ -121,8 +121,8 @@ def finish(process: subprocess.Popen) -> str:
 
 def options(case: str, runs: Path) -> list[str]:
     """What a case has on the command line, its parents being in the folder of runs."""
-    if case in LEARNT:
-        return LEARNT[case].replace("{}", str(runs.parent)).split()
+    if case in WEIGHTS_FILES:
+        return WEIGHTS_FILES[case].replace("{}", str(runs.parent)).split()
     chosen = [*QUICK.split(), *CASES[case].split()]
     if case in STARTS_FROM:
         pattern, parents = STARTS_FROM[case]
@@ -139,7 +139,7 @@ def train(checkout: Path, case: str, runs: Path, folder: Path) -> None:
 
 
 def command_of(case: str) -> str:
-    return case.partition("-")[0] if case in LEARNT else "train"
+    return case.partition("-")[0] if case in WEIGHTS_FILES else "train"
 
 
 def interrupt(checkout: Path, case: str, runs: Path, folder: Path) -> bool:
@@ -241,7 +241,9 @@ def main() -> int:
     parser.add_argument("before", type=Path)
     parser.add_argument("after", type=Path)
     parser.add_argument("--work", type=Path, required=True, help="folder for the runs")
-    parser.add_argument("--cases", nargs="+", default=[*CASES, *LEARNT], choices=[*CASES, *LEARNT], metavar="CASE")
+    parser.add_argument(
+        "--cases", nargs="+", default=[*CASES, *WEIGHTS_FILES], choices=[*CASES, *WEIGHTS_FILES], metavar="CASE"
+    )
     arguments = parser.parse_args()
     write_texts(arguments.work)
     failed = 0

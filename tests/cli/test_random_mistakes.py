@@ -22,7 +22,7 @@ from lmzoo.corpus import pydoc
 SECONDS = 10
 """Of processor time that a command may take."""
 WARNING = re.compile(r"runs/\S+: its training is not finished; these are the best weights so far")
-LEARNT = re.compile(
+WEIGHTS_FILES = re.compile(
     r"error: (.* at step \d+; the last good |the model's log-probabilities are no numbers|the model gives a word ).*"
 )
 """Ends a run that has learnt something, and leaves its folder."""
@@ -106,7 +106,7 @@ def complaint(outcome: Outcome, changed: bool) -> str:
         return "" if told else f"does not tell how its jobs failed: {outcome}"
     if lines != told or len(lines) != 1 or len(lines[0]) > 300:
         return f"is not refused in one short line: {outcome.err!r}"
-    return "leaves files behind" if changed and not LEARNT.fullmatch(lines[0]) else ""
+    return "leaves files behind" if changed and not WEIGHTS_FILES.fullmatch(lines[0]) else ""
 
 
 def check(run: Callable[[CommandLine], tuple[int, str]], lines: list[CommandLine]) -> None:

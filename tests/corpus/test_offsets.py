@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from lmzoo.corpus.form import Form
 from lmzoo.corpus.offsets import word_offsets
-from lmzoo.corpus.subwords import learnt
+from lmzoo.corpus.subwords import learn_subwords
 from lmzoo.corpus.tokenizer import TOKENIZERS
 
 lines = st.text(st.sampled_from("aB c.,'’n't12 -İΣß\u3000\x1c$€😀▁"), max_size=30)
@@ -41,7 +41,7 @@ def test_examples():
 
 @pytest.fixture(scope="module")
 def pieces() -> Form:
-    return Form(unit="bpe").cut_by(learnt(["the cat sat on the mat"] * 9, "bpe", 275))
+    return Form(unit="bpe").cut_by(learn_subwords(["the cat sat on the mat"] * 9, "bpe", 275))
 
 
 @given(lines)

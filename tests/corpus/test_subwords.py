@@ -18,7 +18,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.corpus import Vocabulary, load_corpus
 from lmzoo.corpus.form import Form
 from lmzoo.corpus.pydoc import pydoc_lines
-from lmzoo.corpus.subwords import _NO_PIECES, BYTES, Kind, Subwords, joined, learnt
+from lmzoo.corpus.subwords import _NO_PIECES, BYTES, Kind, Subwords, joined, learn_subwords
 from lmzoo.corpus.user_files import read_vocabulary
 from lmzoo.corpus.vocabulary import ADDED, EOS, UNK
 from lmzoo.runs.kinds import summary
@@ -31,7 +31,7 @@ STRANGE = "naïve\u0301 日本語 ▁ a▁b x<unk>y <s>a </s> <eos> <0x41> ﬁ �
 
 @pytest.fixture(scope="module", params=["bpe", "unigram"])
 def pieces(request: pytest.FixtureRequest) -> Subwords:
-    return learnt(LINES, request.param, 1200)
+    return learn_subwords(LINES, request.param, 1200)
 
 
 @pytest.fixture(scope="module")
@@ -90,18 +90,18 @@ def test_words_of_characters_are_counted_as_white_space_parts_them(lines: list[s
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_as_many_pieces_as_the_text_has(kind: str):
     with pytest.raises(UserError, match=r"corpus.subwords=5000: train has pieces for at most \d+; choose another"):
-        learnt(["a cat sat"], kind, 5000)  # pyright: ignore[reportArgumentType]
+        learn_subwords(["a cat sat"], kind, 5000)  # pyright: ignore[reportArgumentType]
     with pytest.raises(UserError, match=r"corpus.subwords=258: train has pieces for at least \d+; choose another"):
-        learnt(["a cat sat"], kind, 258)  # pyright: ignore[reportArgumentType]
+        learn_subwords(["a cat sat"], kind, 258)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_no_piece_has_white_space_in_it_of_whatever_kind(kind: Kind):
     letters = random.Random(0)
     words = [[letters.choice(["alpha", "beta", "gamma"]) for _ in range(6)] for _ in range(200)]
-    other = learnt(("\u00a0".join(line[:3]) + "\t" + "\u2028".join(line[3:]) for line in words), kind, 268)
+    other = learn_subwords(("\u00a0".join(line[:3]) + "\t" + "\u2028".join(line[3:]) for line in words), kind, 268)
     assert all(piece.split() == [piece] for piece in other.scores)
-    assert other == learnt((" ".join(line) for line in words), kind, 268)
+    assert other == learn_subwords((" ".join(line) for line in words), kind, 268)
 
 
 def test_a_text_has_pieces_of_train_alone(tmp_path: Path):
@@ -111,7 +111,7 @@ def test_a_text_has_pieces_of_train_alone(tmp_path: Path):
     options |= {"unit": "bpe", "subwords": 900}
     corpus = load_corpus(options)
     assert len(corpus.vocabulary) == 900
-    assert corpus.vocabulary.words == learnt(LINES, "bpe", 900).words
+    assert corpus.vocabulary.words == learn_subwords(LINES, "bpe", 900).words
     words = corpus.vocabulary.decode(corpus.splits["valid"].tolist())
     assert words == "日本 the statement\n"
     labelled = tmp_path / "labelled"
@@ -144,7 +144,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_a_run_reads_and_writes_text_as_it_was_trained(runs: dict[str, Path], unit: str, tmp_path: Path):
     run = runs[unit]
     lm = api.load(run)
-    assert lm.vocabulary.words == learnt(LINES, unit, 700).words  # pyright: ignore[reportArgumentType]
+    assert lm.vocabulary.words == learn_subwords(LINES, unit, 700).words  # pyright: ignore[reportArgumentType]
     file = tmp_path / "text"
     file.write_text(f"the statement {STRANGE}\n")
     measured = evaluate.evaluate(run, str(file), "sentence", device="cpu")

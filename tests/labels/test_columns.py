@@ -176,19 +176,23 @@ def test_what_may_be_a_word_or_a_comment_is_refused(tmp_path: Path, text: str, n
     assert why.startswith(f"line {number} may be a word or a comment")
 
 
-LIKE = Layout(labels=["B-LOC", "O"], parted="spaces", width=4)
+LIKE = Layout(labels=["B-LOC", "O"], separator="spaces", width=4)
 
 
 @pytest.mark.parametrize(
     ("text", "like", "why"),
     [
         (CONLLU, LIKE, "is CoNLL-U, and train is no CoNLL-U"),
-        ("We PRP B-NP\n", Layout(labels=[], parted="CoNLL-U", width=10), "is no CoNLL-U, and train is CoNLL-U"),
+        ("We PRP B-NP\n", Layout(labels=[], separator="CoNLL-U", width=10), "is no CoNLL-U, and train is CoNLL-U"),
         ("Rome\tNNP\tI-NP\n", LIKE, "line 1 has a tab, and the run learnt from columns that spaces part"),
         ("Rome NNP\n", LIKE, "line 1 has 2 of the 3 columns that are needed"),
         ("Rome NNP I-NP O x\n", LIKE, "line 1 has 5 columns, and the run learnt from 4"),
         ("I was in Rome\n\nRome is so old\n", LIKE, "line 1 has 'Rome' for a label, which the run has not learnt"),
-        ("Rome NNP I-NP\n", Layout(labels=[], parted="tabs", width=4), "line 1 has 1 of the 3 columns that are needed"),
+        (
+            "Rome NNP I-NP\n",
+            Layout(labels=[], separator="tabs", width=4),
+            "line 1 has 1 of the 3 columns that are needed",
+        ),
     ],
 )
 def test_a_text_to_be_labelled_has_the_form_of_train(tmp_path: Path, text: str, like: Layout, why: str):
@@ -207,12 +211,12 @@ def test_labels_may_be_missing_or_have_a_sign_in_their_place(tmp_path: Path):
     assert read(tmp_path, comment, NER, train=LIKE, labelled=False).written([["O"]]).decode() == comment[:-1] + " O\n"
     between = refused(tmp_path, "20 CD I-NP\n# one remark\n", NER, train=LIKE, labelled=False)
     assert between.startswith("line 2 may be a word or a comment")
-    tabs = Layout(labels=["B-LOC"], parted="tabs", width=2)
+    tabs = Layout(labels=["B-LOC"], separator="tabs", width=2)
     text = read(tmp_path, "New York\n# a remark\n#\n", TAGS, train=tabs, labelled=False)
     assert text.sentences[0].words == ["New York", "#"]
     assert text.written([["B-LOC", "O"]]) == b"New York\tB-LOC\n# a remark\n#\tO\n"
 
 
 def test_of_train_and_test_one_alone_in_conllu_is_refused(tmp_path: Path):
-    like = Layout(labels=["PRON"], parted="CoNLL-U", width=10)
+    like = Layout(labels=["PRON"], separator="CoNLL-U", width=10)
     assert refused(tmp_path, "a b c D\n", UNIVERSAL, train=like).startswith("is no CoNLL-U, and train is CoNLL-U")

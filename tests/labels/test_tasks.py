@@ -103,7 +103,7 @@ def test_what_stands_before_a_tab_and_is_no_label_is_not_replaced(tmp_path: Path
     path = tmp_path / "b.txt"
     path.write_text(f"_\ta film\ngood\tone\n{line}\n")
     with pytest.raises(UserError, match=r"line 3 has '.*' for a label, which the run has not learnt"):
-        LineText.read(path, labelled=False, learnt=["good", "bad"])
+        LineText.read(path, labelled=False, known_labels=["good", "bad"])
 
 
 def entities_of(folder: Path, train: str, test: str, **options: Any) -> Any:

@@ -12,7 +12,7 @@ from lmzoo.corpus import Context
 from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.model import LanguageModel, State, models
 from lmzoo.protocol.perplexity import score, text_logprobs
-from lmzoo.protocol.sampling import _drawn, beam_search, sample
+from lmzoo.protocol.sampling import beam_search, draw, sample
 from lmzoo.protocol.window_model import WindowModel
 
 P = torch.tensor([[0.0, 0.2, 0.8, 0.0], [0.1, 0.2, 0.3, 0.4], [0.5, 0.0, 0.25, 0.25], [1.0, 0.0, 0.0, 0.0]])
@@ -224,7 +224,7 @@ def test_the_nucleus_is_found_without_a_sort_of_all_words(monkeypatch: pytest.Mo
 def test_words_are_drawn_in_proportion_to_weights_over_many_blocks():
     weights = torch.zeros(1, 1000)
     weights[0, [0, 63, 64, 500, 999]] = torch.tensor([1.0, 2.0, 3.0, 4.0, 1e-30])
-    drawn = _drawn(
+    drawn = draw(
         weights.expand(20000, -1), torch.rand(20000, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     )[:, 0]
     counts = drawn.bincount(minlength=1000)

@@ -9,7 +9,7 @@ from lmzoo.api import load
 from lmzoo.commands import compare, evaluate, label
 from lmzoo.core.configs import saved
 from lmzoo.core.errors import UserError
-from lmzoo.runs.listing import LATEST, TABLE, below, find, nearest, note
+from lmzoo.runs.listing import LATEST, TABLE, below, find, nearest, write_list
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -63,12 +63,12 @@ def test_numbers_are_those_of_the_table_that_was_printed_last():
     for run in (Path("a"), Path("b\nc"), Path("d\udcff")):
         run.mkdir()
         (run / "config.yaml").touch()
-    note(TABLE, [Path("a")])
+    write_list(TABLE, [Path("a")])
     assert not Path("outputs").exists()
     with pytest.raises(UserError, match="1: outputs has no table of lmzoo compare; print it, or name the folder"):
         find("1")
     Path("outputs").mkdir()
-    note(TABLE, [Path("a"), Path("b\nc"), Path("d\udcff")])
+    write_list(TABLE, [Path("a"), Path("b\nc"), Path("d\udcff")])
     assert [find("1"), find("2"), find("3")] == [Path("a"), Path("b\nc"), Path("d\udcff")]
     for wrong in ("0", "4"):
         with pytest.raises(UserError, match=f"{wrong}: the table of lmzoo compare has 3 rows"):

@@ -29,7 +29,7 @@ MODELLED = {
     "dynamic": ["model=dynamic", "model.run=lstm"],
 }
 FIRST = ("lstm", "vlhmm", "lds", "ngram")
-LEARNT = {
+WEIGHTS_FILES = {
     "ppmi": ["method=ppmi", "method.dim=4", "method.min_count=1"],
     "skipgram": ["method=skipgram", "method.dim=4", "method.min_count=1", "method.epochs=1"],
     "joined": ["method=joined", "method.runs=[ppmi,skipgram]", "method.weights=[1,2]", "method.min_count=1"],
@@ -169,8 +169,8 @@ def learning(name: str) -> list[Any]:
     """The command that makes a run, and its arguments."""
     if name in MODELLED:
         return [train.main, *TEXT, *QUICK, *MODELLED[name], f"run_dir={name}"]
-    if name in LEARNT:
-        return [vectors.main, *TEXT, *LEARNT[name], f"run_dir={name}"]
+    if name in WEIGHTS_FILES:
+        return [vectors.main, *TEXT, *WEIGHTS_FILES[name], f"run_dir={name}"]
     files = [f"task.{split}={labelled_text(name)}" for split in ("train", "test")]
     return [label.main, *LABELLED[name].split(), *files, "task.valid=null", f"run_dir={name}"]
 
@@ -192,7 +192,7 @@ def verbs(name: str) -> dict[str, list[Any]]:
             "pairs": [pairs.main, name, "pairs.jsonl"],
             "embed": [embed.main, name, "text", "new.npy"],
         }
-    if name in LEARNT:
+    if name in WEIGHTS_FILES:
         return {
             "probe": [probe.main, name, "--sets", "sets.txt"],
             "neighbours": [probe.main, name, "--neighbours", "w1"],
@@ -291,4 +291,4 @@ def test_400_damaged_runs(tmp_path: Path):
 
 @pytest.mark.slow
 def test_570_damaged_runs_of_every_kind(tmp_path: Path):
-    check(tmp_path, [*MODELLED, *LEARNT, *LABELLED], range(2000, 2570))
+    check(tmp_path, [*MODELLED, *WEIGHTS_FILES, *LABELLED], range(2000, 2570))

@@ -78,8 +78,8 @@ def test_the_exponential_average_is_kept(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_nt_asgd_averages_once_valid_has_stalled(monkeypatch: pytest.MonkeyPatch):
-    begun, note = [], Average.note
-    monkeypatch.setattr(Average, "note", lambda self: (begun.append(trainer.progress.epoch), note(self)))
+    begun, update = [], Average.update
+    monkeypatch.setattr(Average, "update", lambda self: (begun.append(trainer.progress.epoch), update(self)))
     perplexities = iter([9.0, 8.0, 8.5, 8.1, 7.0, 6.0])
     monkeypatch.setattr("lmzoo.training.trainer.score", lambda *_: type("", (), {"perplexity": next(perplexities)}))
     trainer = trainer_of(Unigram(4), corpus_of(TOKENS), epochs=6, average="nt", average_after=1)

@@ -50,7 +50,7 @@ class Cache(OfOneRun):
     of the model. With θ = 0, d is 0.
     """
 
-    learnt = ("weight",)
+    estimated_tensors = ("weight",)
     weight: Tensor
     """λ, a tensor of one number; 0 before `estimate`."""
 

@@ -38,18 +38,18 @@ class ChainMixture:
         return torch.cat([chain.masses(classes, number) for chain in self.chains], 1)
 
     def back(self, v: Tensor, needed: Tensor | None = None) -> Tensor:
-        return torch.cat([chain.back(part, mask) for chain, part, mask in self._parted(v, needed)], 1)
+        return torch.cat([chain.back(part, mask) for chain, part, mask in self._split_parts(v, needed)], 1)
 
     def ahead(self, u: Tensor, needed: Tensor | None = None) -> Tensor:
-        return torch.cat([chain.ahead(part, mask) for chain, part, mask in self._parted(u, needed)], 1)
+        return torch.cat([chain.ahead(part, mask) for chain, part, mask in self._split_parts(u, needed)], 1)
 
     def words(self, w: Tensor) -> Tensor:
-        return torch.stack([chain.words(part) for chain, part, _ in self._parted(w, None)]).logsumexp(0)
+        return torch.stack([chain.words(part) for chain, part, _ in self._split_parts(w, None)]).logsumexp(0)
 
     def emitted(self, words: Tensor) -> Tensor:
         return torch.cat([chain.emitted(words) for chain in self.chains], 1)
 
-    def _parted(self, x: Tensor, needed: Tensor | None) -> Iterator[tuple[HiddenChain, Tensor, Tensor | None]]:
+    def _split_parts(self, x: Tensor, needed: Tensor | None) -> Iterator[tuple[HiddenChain, Tensor, Tensor | None]]:
         """Each chain with its columns of both."""
         masks = [None] * len(self.sizes) if needed is None else needed.split(self.sizes, 1)
         yield from zip(self.chains, x.split(self.sizes, 1), masks, strict=True)

@@ -53,7 +53,7 @@ class Mixture(OfTrained):
     The state is the (B, K) log-weights of the next token, and then the states of the models, one after another.
     """
 
-    learnt = ("weights",)
+    estimated_tensors = ("weights",)
     weights: Tensor
     """(K,) λ, and none before `estimate`."""
 
@@ -123,7 +123,7 @@ class Mixture(OfTrained):
         weights, scores, *rest = begun
         chosen = scores[torch.arange(len(tokens), device=tokens.device), tokens]  # (B, K)
         _, weights = self._mix(chosen[:, None], tokens[:, None], weights)
-        steps = zip(self.components, _parted(rest, self.begun), strict=True)
+        steps = zip(self.components, _split_parts(rest, self.begun), strict=True)
         return weights, *itertools.chain.from_iterable(model.end_step(tokens, inner) for model, inner in steps)
 
     def hidden_chain(self) -> HiddenChain:
@@ -140,10 +140,10 @@ class Mixture(OfTrained):
         """The models, each with its own part of the state."""
         if not self.parts:
             self.parts = [len(model.initial_state(1)) for model in self.components]
-        return list(zip(self.components, _parted(state[1:], self.parts), strict=True))
+        return list(zip(self.components, _split_parts(state[1:], self.parts), strict=True))
 
 
-def _parted(tensors: Iterable[Tensor], sizes: Sequence[int]) -> list[State]:
+def _split_parts(tensors: Iterable[Tensor], sizes: Sequence[int]) -> list[State]:
     """The first ``sizes[0]`` tensors, the next ``sizes[1]``, and so on."""
     rest = iter(tensors)
     return [tuple(itertools.islice(rest, size)) for size in sizes]

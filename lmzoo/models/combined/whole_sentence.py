@@ -65,7 +65,7 @@ class WholeSentence(OfOneRun):
 
     whole_sentences = True
     forgets_at_eos = True
-    learnt = ("weights",)
+    estimated_tensors = ("weights",)
     classes: Tensor
     """(clusterings, V) the class of each word."""
     keys: Tensor

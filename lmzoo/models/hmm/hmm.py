@@ -48,7 +48,7 @@ class HMM(DenseHMM):
     ``sentence``, and `ROW_TOKENS` tokens where it is ``stream``.
     """
 
-    learnt = ("start", "transition", "emission")
+    estimated_tensors = ("start", "transition", "emission")
     start: torch.Tensor
     transition: torch.Tensor
     emission: torch.Tensor

@@ -98,7 +98,7 @@ class LinearDynamicalSystem(LanguageModel):
 
     autocast = True
 
-    learnt = ("A", "C")
+    estimated_tensors = ("A", "C")
     A: Tensor
     C: Tensor
     H: Tensor

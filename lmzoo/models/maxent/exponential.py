@@ -38,7 +38,7 @@ class Exponential(nn.Module):
         trainable: whether the weights are a parameter, for gradient descent. Else they are a buffer that `fit` sets.
     """
 
-    learnt = ("weights",)
+    estimated_tensors = ("weights",)
     nodes: Tensor
     pairs: Tensor
     place: Tensor

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from lmzoo.core.errors import UserError, named_by
+from lmzoo.core.errors import UserError, error_prefix
 from lmzoo.core.options import Options, Source
 from lmzoo.corpus import Vocabulary
 from lmzoo.words.vectors.formats import read_vectors
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 def vectors_of(source: str, vocabulary: Vocabulary, option: str) -> tuple[list[int], Tensor]:
     """The words of a vocabulary of which a run of vectors or a file has (n, d) vectors; a UserError for none."""
-    with named_by(option):
+    with error_prefix(option):
         vectors = read_vectors(Path(source)).with_words(vocabulary.words)
     places = [vectors.index.get(word, vectors.lower.get(word.lower())) for word in vocabulary.words]
     rows = [row for row, place in enumerate(places) if place is not None]

@@ -98,7 +98,7 @@ class InfiniGram(LanguageModel):
     reach over the ends of lines.
     """
 
-    learnt = ("keys",)
+    estimated_tensors = ("keys",)
     keys: Tensor
     """(N,) see `Contexts`; before `estimate` those of a text of one `<eos>`."""
 

@@ -33,7 +33,7 @@ class BackoffModel(WindowModel):
     """
 
     forgets_at_eos = True
-    learnt = ("logprob", "backoff")
+    estimated_tensors = ("logprob", "backoff")
     keys: Tensor
     logprob: Tensor
     backoff: Tensor
