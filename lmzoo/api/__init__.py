@@ -30,14 +30,12 @@ log = logging.getLogger(__name__)
 __all__ = ["Loaded", "compare", "load", "train"]
 
 
-def load(
-    source: str | os.PathLike[str], device: str = "cpu", plugins: Sequence[str] = ()
-) -> Loaded | Tagger | WordVectors | Any:
+def load(source: str | os.PathLike[str], device: str = "cpu", plugins: Sequence[str] = ()) -> Loaded | Any:
     """Load a run with its best weights, an ARPA file, or a file of word vectors.
 
         >>> lm = lmzoo.load("outputs/pydoc/ngram")
-        >>> lm.next_words("the", 2)
-        [('same', 0.036...), ('first', 0.018...)]
+        >>> lm.surprisal("the value")
+        [('the', ...), ('value', ...), ('<eos>', ...)]
 
     Args:
         source: the folder of a run, or what `lmzoo.runs.listing.find` makes of a name; an ARPA file of any toolkit; or
@@ -77,8 +75,8 @@ def train(*overrides: str, quiet: bool = False) -> Loaded:
     """Do the run that ``lmzoo train OVERRIDES`` does, or go on with it, and load it.
 
         >>> lm = lmzoo.train("model=ngram", "model.order=3", quiet=True)
-        >>> lm.results["perplexity"]["test"]
-        60.9...
+        >>> lm
+        <ngram of ... words in outputs/pydoc/..., valid perplexity ..., test perplexity ...>
 
     Args:
         overrides: options as on the command line, except sweeps.
@@ -118,9 +116,10 @@ def compare(runs: Sequence[str | os.PathLike[str] | Loaded] = (), seeds: bool = 
     deviations of their figures. Columns are corpus, context, the options in which runs differ, seeds, the figures of
     ``lmzoo compare``, and the folder.
 
-        >>> lmzoo.compare(["outputs/pydoc"])[["model.name", "test"]]
-          model.name       test
-        0      ngram  60.9...
+        >>> lmzoo.compare(["outputs/pydoc/ngram", "outputs/pydoc/hmm"])[["model.name", "run"]]
+          model.name                  run
+        0      ngram  outputs/pydoc/ngram
+        1        hmm    outputs/pydoc/hmm
 
     Args:
         runs: loaded models, runs, patterns, or folders above runs; all of outputs where none is given.

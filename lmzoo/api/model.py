@@ -3,43 +3,35 @@
 import logging
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from inspect import signature
 from pathlib import Path
 from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor
 
-from lmzoo.api import questions
 from lmzoo.api.frames import data_frame, word_columns
+from lmzoo.api.predictor import Predictor, warn
 from lmzoo.api.states import States, states
 from lmzoo.api.texts import Texts, tokenized
-from lmzoo.core.errors import UserError, error_prefix, nearest
-from lmzoo.core.options import Count, unfit
-from lmzoo.corpus import EOS_ID, Context, Vocabulary
+from lmzoo.core.errors import UserError, error_prefix
+from lmzoo.core.options import unfit
+from lmzoo.corpus import EOS_ID, Context
 from lmzoo.corpus.conditions import label_number
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.corpus.lines import log2_shares
-from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.lines import (
     Line,
     Lines,
     as_read,
-    encode_prompt,
     file_parts,
-    known_words,
     scored_parts,
     scored_texts,
     stream_warning,
     unknown_warning,
 )
-from lmzoo.protocol.model import LanguageModel, evaluating
 from lmzoo.protocol.perplexity import Score, checked
-from lmzoo.protocol.reader import Reader
-from lmzoo.protocol.sampling import beam_search, sample
-from lmzoo.runs.directory import Run
 from lmzoo.runs.results import perplexities
 
 log = logging.getLogger(__name__)
@@ -52,7 +44,7 @@ UNITS = {"bits": 1 / math.log(2), "nats": 1.0}
 
 
 @dataclass(frozen=True, repr=False)
-class Loaded:
+class Loaded(Predictor):
     """A trained model, its vocabulary, and what one asks of them.
 
     Words that the model does not know are read as `<unk>`. What gives words says which: ``xylophone→<unk>``. Of other
@@ -61,14 +53,13 @@ class Loaded:
     Texts are in their own order also where a run reads lines backwards (corpus.reverse=true) and has each word given
     those behind it; the beginning of a sentence that is asked for is its end then.
 
-    ``model, vocabulary = lmzoo.load(RUN)`` takes the two out of it.
-    """
+    It has all that a `Predictor` has, too.
 
-    model: LanguageModel
-    vocabulary: Vocabulary
-    run: Run
-    context: Context
-    """What the model was trained with; `perplexity` and `sample` keep to it."""
+        >>> lm = lmzoo.load("outputs/pydoc/ngram")
+        >>> lm.run.path, lm.context, "value" in lm.vocabulary.index
+        (PosixPath('outputs/pydoc/ngram'), 'stream', True)
+        >>> model, vocabulary = lm
+    """
 
     @property
     def results(self) -> dict[str, Any] | None:
@@ -96,20 +87,17 @@ class Loaded:
     def score(self, text: str | list[str], condition: str | None = None) -> float | list[float]:
         """log p in nats of a line that stands alone, `<eos>` included; of several lines, of each by itself.
 
+            >>> lm.score("the value"), lm.score(["the value", "value the"])
+            (-..., [-..., -...])
+
         Args:
             condition: its label, where the run's lines have labels; without it p(x) = Σ_c p(c) p(x | c). So it is in
                 `surprisal` and `next_words`, too.
         """
         lines = self._lines(_listed(text), condition)
-        _warn(unknown_warning(sum(line.unknown for line in lines), sum(len(line.words) for line in lines), "text"))
+        warn(unknown_warning(sum(line.unknown for line in lines), sum(len(line.words) for line in lines), "text"))
         logprobs = [line.logprob for line in lines]
         return logprobs[0] if isinstance(text, str) else logprobs
-
-    @overload
-    def surprisal(self, text: str, **options: Any) -> list[tuple[str, float]]: ...
-
-    @overload
-    def surprisal(self, text: Sequence[str], **options: Any) -> list[list[tuple[str, float]]]: ...
 
     def surprisal(
         self,
@@ -119,18 +107,18 @@ class Loaded:
         tokenize: str | None = None,
         unit: Unit = "bits",
         condition: str | None = None,
-    ) -> list[tuple[str, float]] | list[list[tuple[str, float]]]:
+    ) -> list[Any]:
         """-log p of each word of a line and of its `<eos>`; of several lines, which are scored together, a list each.
 
         A word that the model does not know is given with what is read in its place, as in ``xylophone→<unk>``; its
         surprisal is that of `<unk>`.
 
             >>> lm.surprisal("the value")
-            [('the', 2.9...), ('value', 5.0...), ('<eos>', 7.7...)]
-            >>> lm.surprisal(["the value", "the list"], unit="nats")[1][0]
-            ('the', 2.0...)
-            >>> lm.surprisal("value", context="a line before\\nthe")[0]
-            ('value', 5.0...)
+            [('the', ...), ('value', ...), ('<eos>', ...)]
+            >>> lm.surprisal(["the value", "a zebra"])[1]
+            [('a', ...), ('zebra→<unk>', ...), ('<eos>', ...)]
+            >>> lm.surprisal("value", context="the") == lm.surprisal("the value")[1:]
+            True
 
         Args:
             context: the text before each line, or a list with that of each. The line goes on where it ends: the words
@@ -195,9 +183,9 @@ class Loaded:
 
             >>> found = hmm.states("the value")
             >>> found.path
-            [5, 1, 0]
-            >>> found.smoothed.sum(1)
-            tensor([1.0000, 1.0000, 1.0000])
+            [...]
+            >>> found.smoothed.shape
+            torch.Size([3, 4])
 
         Args:
             tokenize: as in `surprisal`.
@@ -209,115 +197,11 @@ class Loaded:
         with error_prefix(str(self.run.path)):
             return states(self.model, tokens, self.vocabulary.text_order(tokens), words)
 
-    def next_words(self, text: str, number: int = 10, condition: str | None = None) -> list[tuple[str, float]]:
-        """The likeliest words after the beginning of a sentence, written as in `surprisal`, and their probabilities."""
-        reader = self._reader(condition)
-        with evaluating(self.model):
-            if (prefix := self._encode_prompt(text)) is not None:
-                reader.read(prefix)
-            return self._likeliest(reader, number)
-
-    def expected(self, text: str, number: int = 3, condition: str | None = None) -> list[list[tuple[str, float]]]:
-        """For each word of a line that stands alone, and its `<eos>`: what `next_words` says before it is read."""
-        tokens, reader, found = self.vocabulary.encode([text]), self._reader(condition), []
-        with evaluating(self.model):
-            for token in tokens:
-                found.append(self._likeliest(reader, number))
-                reader.read(token[None])
-        return [found[place] for place in self.vocabulary.text_order(tokens).tolist()]
-
-    def sample(
-        self,
-        tokens: int | None = None,
-        seed: int = 0,
-        *,
-        sentences: int | None = None,
-        prompt: str = "",
-        samples: int = 1,
-        condition: str | None = None,
-        unknown: bool = True,
-        pattern: str | None = None,
-        length: str | int | None = None,
-        guide: "Loaded | None" = None,
-        **decoding: Any,
-    ) -> list[str]:
-        """Texts drawn side by side, of so many tokens (60) or whole sentences.
-
-        With a pattern or a length each is one sentence from p(x | pattern), `<eos>` left out.
-
-        Args:
-            seed: of the first text; the next has the next number.
-            condition: the label of all of them, where the run's lines have labels; without it, one is drawn for each.
-            unknown: whether `<unk>` may be drawn.
-            pattern: see `lmzoo.protocol.patterns`; exact if the model is an HMM.
-            length: a number of words, or bounds such as ``"10..15"``.
-            guide: an HMM of the same vocabulary that guides a model of another kind (Ctrl-G, Zhang et al. 2024).
-            decoding: ``temperature``, ``top_k``, ``top_p``, ``typical``, ``repetition``; see
-                `lmzoo.protocol.decoding.Decoding`.
-        """
-        names = {field.name for field in fields(Decoding)}
-        if unfamiliar := sorted(decoding.keys() - names):
-            others = signature(self.sample).parameters.keys() - {"decoding"}
-            raise UserError(f"{unfamiliar[0]}: no such option of sample", nearest(unfamiliar[0], names | others))
-        prefix = self._encode_prompt(prompt)
-        first = [] if prefix is None else prefix.tolist()
-        if pattern is not None or length is not None:
-            if tokens is not None or sentences is not None or condition is not None:
-                raise UserError("with pattern or length: samples says how many sentences",
-                                "leave out tokens, sentences and condition")  # fmt: skip
-            other = None if guide is None else (guide.model, guide.vocabulary)
-            model = questions.constrained(self.model, self.vocabulary, pattern, length, other)
-            found = model.sentences(samples, seed, Decoding(**decoding), prompt=prefix, allowed=self._allowed(unknown))
-            return [self.vocabulary.decode([*first, *text[:-1]]) for text in found]
-        drawn = sample(
-            self.model, 60 if tokens is None and sentences is None else tokens, seed,
-            context=self.context, decoding=Decoding(**decoding), prompt=prefix, samples=samples,
-            condition=label_number(condition, self.vocabulary), sentences=sentences, allowed=self._allowed(unknown),
-        )  # fmt: skip
-        return [self.vocabulary.decode([*first, *text.tolist()]) for text, _ in drawn.each()]
-
-    def probability(self, pattern: str, given: str | None = None) -> float:
-        """The probability that a sentence matches a pattern, or that it does if it matches another; exact for HMMs.
-
-            >>> lm.probability("… profit … fell …", given="… profit …")
-
-        The items of patterns are described in `lmzoo.protocol.patterns`.
-        """
-        return math.exp(questions.ask(self.model, self.vocabulary, pattern, given).logprob)
-
-    def fill(self, text: str, k: int = 5, *, samples: int = 0, seed: int = 0) -> questions.Filled:
-        """The likeliest words of each gap of a sentence, and its likeliest joint fillings; exact for HMMs.
-
-        >>> lm.fill("the ___ of the company ___ .").best
-        """
-        return questions.fill(self.model, self.vocabulary, text, k, samples, seed)
-
-    def beam_search(
-        self,
-        width: int = 10,
-        longest: int = 60,
-        *,
-        prompt: str = "",
-        condition: str | None = None,
-        unknown: bool = True,
-    ) -> list[tuple[str, float]]:
-        """The likeliest sentences that a beam search finds, written as in `sample`, and log p in nats after the prompt.
-
-        Args:
-            longest: most tokens of a sentence, `<eos>` included; what is not over by then is cut off.
-            condition: their label, where the run's lines have labels.
-            unknown: whether they may have `<unk>`.
-        """
-        prefix = self._encode_prompt(prompt)
-        found = beam_search(
-            self.model, width, longest,
-            prompt=prefix, condition=label_number(condition, self.vocabulary), allowed=self._allowed(unknown),
-        )  # fmt: skip
-        first = [] if prefix is None else prefix.tolist()
-        return [(self.vocabulary.decode([*first, *sentence.tokens]), sentence.logprob) for sentence in found]
-
     def perplexity(self, text: str | Path = "test", context: Context | None = None) -> float:
         """The perplexity of ``train``, ``valid`` or ``test``, or of a file of sentences, given labels if any.
+
+            >>> lm.perplexity() == lm.results["perplexity"]["test"]
+            True
 
         Args:
             context: as in `lmzoo.corpus.Context`; None takes the run's own.
@@ -331,13 +215,17 @@ class Loaded:
             score.add(checked(logprobs, self.run.path))
             lines += int((part.tokens == EOS_ID).sum())
             unknown += int((~is_known[part.tokens]).sum())
-        _warn(unknown_warning(unknown, score.tokens, str(text)))
+        warn(unknown_warning(unknown, score.tokens, str(text)))
         if self.context == "stream" and not (context or of_split):
-            _warn(stream_warning(self.model, lines, 'context="sentence"'))
+            warn(stream_warning(self.model, lines, 'context="sentence"'))
         return score.perplexity
 
     def line(self, text: str, condition: str | None = None) -> Line:
-        """A line that stands alone, scored word by word."""
+        """A line that stands alone, scored word by word.
+
+        >>> lm.line("the value").known
+        tensor([True, True, True])
+        """
         return self._lines([text], condition)[0]
 
     def _lines(self, texts: Sequence[str], condition: str | None) -> list[Line]:
@@ -383,37 +271,10 @@ class Loaded:
             log.warning("log_frequency is missing: %s", error)
             return None
 
-    @cached_property
-    def _known(self) -> Tensor:
-        """(V,) bool, the words that the model knows."""
-        return known_words(self.model, self.vocabulary)
-
     def _groups(self, texts: Sequence[str], condition: str | None) -> Iterator[Lines]:
         number = label_number(condition, self.vocabulary)
         given = None if number is None else torch.full((len(texts),), number)
         return scored_texts(self.model, self.vocabulary, texts, "sentence", conditions=given)
-
-    def _allowed(self, unknown: bool) -> Tensor | None:
-        """(V,) bool, the words that may be drawn; None for all."""
-        return None if unknown else self._known
-
-    def _reader(self, condition: str | None) -> Reader:
-        return Reader(self.model, self.run.path, label_number(condition, self.vocabulary))
-
-    def _likeliest(self, reader: Reader, number: int) -> list[tuple[str, float]]:
-        if wrong := unfit(number, Count):
-            raise UserError(f"number={number}: must be {wrong}")
-        p = reader.next_words()
-        best = p.topk(min(number, len(p)))
-        words = [self.vocabulary.words[word] for word in best.indices.tolist()]
-        is_known = self._known[best.indices].tolist()
-        return list(zip(as_read(words, is_known), best.values.tolist(), strict=True))
-
-    def _encode_prompt(self, text: str) -> Tensor | None:
-        """(N,) words, without `<eos>`; None where there is none."""
-        tokens, warning = encode_prompt(self.model, self.vocabulary, text, "text")
-        _warn(warning)
-        return tokens
 
 
 def _listed(text: str | Iterable[str]) -> list[str]:
@@ -421,8 +282,3 @@ def _listed(text: str | Iterable[str]) -> list[str]:
     if isinstance(text, bytes) or not isinstance(text, Iterable):
         raise UserError(f"{text!r}: is neither a text nor a list of texts")
     return [text] if isinstance(text, str) else list(text)
-
-
-def _warn(warning: str | None) -> None:
-    if warning:
-        log.warning(warning)

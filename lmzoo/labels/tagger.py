@@ -42,6 +42,10 @@ class Tagger:
     ) -> list[Labelled]:
         """Label the words of a sentence; with a run that labels texts, the text.
 
+            >>> tagger = lmzoo.load("outputs/tags/hmm_tagger")
+            >>> [(word, label) for word, label, p in tagger("they walk .")]
+            [('they', 'PRON'), ('walk', 'VERB'), ('.', 'PUNCT')]
+
         Args:
             text: words separated by white space, or plain text with ``tokenize``.
             features: the further columns of each word, for runs that use them, such as the tag for chunk.

@@ -3,10 +3,10 @@
 import math
 import sys
 from collections import Counter
+from typing import Any
 
 import pytest
 import torch
-from predictions import SENTENCES
 
 from lmzoo.api import Loaded
 from lmzoo.core.errors import UserError
@@ -14,8 +14,8 @@ from lmzoo.core.errors import UserError
 TEXTS = ["The dog's bark", "A zebra"]
 
 
-def column(frame, name: str) -> list:
-    return frame[name].to_list() if hasattr(frame[name], "to_list") else list(frame[name])
+def column(frame: Any, name: str) -> list:
+    return frame[name].to_list()
 
 
 def test_each_column_by_hand(trigrams: Loaded):
@@ -29,7 +29,7 @@ def test_each_column_by_hand(trigrams: Loaded):
     surprisal = [bits for line in trigrams.surprisal(["the dog 's bark", "a zebra"]) for _, bits in line]
     assert column(frame, "surprisal") == pytest.approx(surprisal, abs=1e-5)
     index, V = trigrams.vocabulary.index, len(trigrams.vocabulary)
-    counts = Counter(SENTENCES.replace("\n", " <eos> ").split())
+    counts = Counter((trigrams.run.path.parent / "text").read_text().replace("\n", " <eos> ").split())
     N = sum(counts.values())
     shares = [math.log2((counts[word] + 1) / (N + V)) for word in words]
     assert column(frame, "log_frequency") == pytest.approx(shares)

@@ -10,6 +10,7 @@ from command_line import MODELS, QUICK, TEXT, command
 import lmzoo
 from lmzoo.api import Loaded
 from lmzoo.core.errors import UserError
+from lmzoo.models.lds.lds import LinearDynamicalSystem
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +54,7 @@ def test_a_linear_system_step_by_step(folder_of_runs: Path):
     assert command(*TEXT, *QUICK, *MODELS["lds"], f"run_dir={folder_of_runs / 'lds'}").code == 0
     lds = lmzoo.load(folder_of_runs / "lds")
     model, tokens = lds.model, [3, 5, 4, 0]
+    assert isinstance(model, LinearDynamicalSystem)
     f, filtered = model.gains[0], []
     for token in tokens:
         f = model.H @ f + model.gains[token]

@@ -70,13 +70,13 @@ class Arpa(BackoffModel):
         check_words(self.path, words, table, corpus.vocabulary)
         self._take(words, table, corpus.vocabulary)
 
-    @classmethod
-    def of_file(cls, path: Path) -> tuple["Arpa", Vocabulary]:
+    @staticmethod
+    def of_file(path: Path) -> tuple["Arpa", Vocabulary]:
         """The model of a file, and the words of the file that a text can have; raises as `read_arpa` does."""
         words, table = read_arpa(path)
         check_sums(str(path), words, table)
         vocabulary = Vocabulary([EOS, *(word for word in words[1:] if word not in ADDED and word.split() == [word])])
-        model = cls(vocabulary_size=len(vocabulary), path=str(path))
+        model: Arpa = models.build({"name": "arpa", "path": str(path)}, vocabulary_size=len(vocabulary))
         model._take(words, table, vocabulary)
         return model, vocabulary
 

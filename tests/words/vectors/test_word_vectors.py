@@ -13,7 +13,7 @@ MATRIX[3] = MATRIX[0] / np.linalg.norm(MATRIX[0]) - MATRIX[1] / np.linalg.norm(M
 VECTORS = WordVectors(WORDS, torch.from_numpy(MATRIX.copy()))
 
 
-def cosines(vector: np.ndarray, without: list[str]) -> list[tuple[str, float]]:
+def cosines(vector: np.ndarray, without: list[str]) -> list:
     all_of_them = MATRIX @ vector / np.linalg.norm(MATRIX, axis=1) / np.linalg.norm(vector)
     ranked = sorted(zip(WORDS, all_of_them, strict=True), key=lambda each: -each[1])
     return [(word, pytest.approx(float(value), abs=1e-5)) for word, value in ranked if word not in without]
