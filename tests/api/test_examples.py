@@ -5,7 +5,7 @@ import inspect
 from pathlib import Path
 
 import pytest
-from command_line import command
+from command_line import ROOT, command
 
 import lmzoo
 from lmzoo import api
@@ -51,6 +51,15 @@ def test_examples_run(name: str, examples: dict):
         runner.run(one, out=told.append)
     assert not told, "".join(told)
     assert sum(len(one.examples) for one in found)
+
+
+def test_the_first_page_of_the_api_runs(examples: dict):
+    runner, told = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS), list[str]()
+    page = (ROOT / "docs/api/index.md").read_text("utf-8")
+    shown = doctest.DocTestParser().get_doctest(page, {"lmzoo": lmzoo}, "index.md", None, 0)
+    runner.run(shown, out=told.append)
+    assert not told, "".join(told)
+    assert len(shown.examples) == 7
 
 
 def test_each_method_has_an_example():
