@@ -10,14 +10,14 @@ from lmzoo.protocol.abilities import HasChain, HiddenChain
 from lmzoo.protocol.condition import shares
 from lmzoo.protocol.model import LanguageModel, evaluating
 
-WHICH = "hidden Markov models, mixtures of them per sentence, and n-grams with few contexts"
+WHICH = "hidden Markov models, mixtures of them per sentence, and n-grams of few contexts"
 """The models of which a pattern has an exact probability."""
 
 
 def chain_of(model: LanguageModel, name: str = "the model") -> HiddenChain:
     """The `HiddenChain` of a model in evaluation mode; a UserError where it is not of a kind that has one."""
     if not isinstance(model, HasChain) or shares(model) is not None:
-        raise UserError(f"{name}: does not give exact probabilities of patterns", f"those that do are {WHICH}")
+        raise UserError(f"{name} gives no exact probabilities of patterns", f"{WHICH} do, and can guide others")
     with torch.no_grad(), evaluating(model):
         return model.hidden_chain()
 

@@ -8,11 +8,13 @@ from torch import Tensor, nn
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Size, configured
-from lmzoo.models.hmm.block_hmm import BlockHMM, BlockHMMOptions
+from lmzoo.models.hmm.block_hmm import BlockHMM, BlockHMMOptions, BlockTables
 from lmzoo.models.hmm.inference import lowrank
+from lmzoo.models.hmm.inference.chains import FactoredChain
 from lmzoo.models.hmm.inference.underflow import log_product
 from lmzoo.models.hmm.neural_distributions import NeuralDistributions, NeuralTransitions
 from lmzoo.numerics.precision import at_least_float32
+from lmzoo.protocol.abilities import HiddenChain
 from lmzoo.protocol.model import models
 
 POINTING = 8.0
@@ -171,3 +173,9 @@ class LowRankHMM(BlockHMM):
     def __init__(self, vocabulary_size: int, options: LowRankHMMOptions):
         super().__init__(vocabulary_size, options)
         self.distributions = NeuralDistributions(vocabulary_size, options, LowRankTransitions)
+
+    def hidden_chain(self) -> HiddenChain:
+        tables: BlockTables = self.current_tables()
+        if isinstance(factors := tables.transitions, LowRank):
+            return FactoredChain(tables, self.cluster, factors.P, factors.Q)
+        return super().hidden_chain()

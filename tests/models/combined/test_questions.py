@@ -63,7 +63,7 @@ def test_conditional_probabilities(dense):
 def test_what_has_no_exact_answer_is_refused(dense):
     model, _ = dense
     pattern = Pattern.parse("… a …", VOCABULARY)
-    with pytest.raises(UserError, match="does not give exact probabilities of patterns; those that do are hidden Mar"):
+    with pytest.raises(UserError, match="the model gives no exact probabilities of patterns; hidden Markov models"):
         ask(models.build({"name": "lstm", "hidden": 4}, vocabulary_size=5), pattern)
     with pytest.raises(UserError, match="contexts of 5 words, too many for exact"):
         ask(NGram(vocabulary_size=5, order=20), pattern)

@@ -138,3 +138,21 @@ class BlockChain:
         if sum(known.numel() for _, known in self.cached.values()) + tiles.numel() <= LARGEST:
             self.cached[source] = result
         return result
+
+
+class FactoredChain(BlockChain):
+    """A `BlockChain` with p(j | i) = Σ_r p(r | i) p(j | r) of few features r, by products with the two factors.
+
+    Args:
+        P, Q: (M, S, f) log p(r | i) and log p(j | r).
+    """
+
+    def __init__(self, tables: "BlockTables", cluster: Tensor, P: Tensor, Q: Tensor):
+        super().__init__(tables, cluster)
+        self.P, self.Q = P.flatten(0, 1).exp(), Q.flatten(0, 1).exp()
+
+    def back(self, v: Tensor, needed: Tensor | None = None) -> Tensor:
+        return log_linear(lambda p: p @ self.Q @ self.P.T, v, self.P.dtype)
+
+    def ahead(self, u: Tensor, needed: Tensor | None = None) -> Tensor:
+        return log_linear(lambda p: p @ self.P @ self.Q.T, u, self.P.dtype)

@@ -33,7 +33,7 @@ from lmzoo.protocol.abilities import HiddenChain
 from lmzoo.protocol.patterns import Automaton
 from lmzoo.protocol.sampling import draw
 
-TOLERANCE = 1e-9
+TOLERANCE = 1e-7
 """The share of p(pattern) that may be left out where sentences of any length match."""
 LONGEST = 2000
 """The largest number of words of sentences that are counted."""
