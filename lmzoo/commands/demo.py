@@ -1,15 +1,33 @@
-"""Play with trained runs in a browser: ``lmzoo demo RUN…``."""
+"""Play with trained runs in a browser: ``lmzoo demo [RUN…]``."""
 
+import contextlib
+import io
+import sys
 import threading
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 from lmzoo.cli.command import CommandParser, RunFolder, warn
-from lmzoo.cli.start import leaving_at_once
+from lmzoo.cli.hydra import run_hydra
+from lmzoo.cli.start import INTERRUPTED, leaving_at_once
 from lmzoo.commands import COMMANDS
-from lmzoo.core.errors import printable
+from lmzoo.core.errors import Interrupted, printable
 from lmzoo.core.options import Bounds
+from lmzoo.core.progress import Bar
 from lmzoo.page.app import check_port, imported, serve
 from lmzoo.page.zoo import Zoo
+from lmzoo.runs.configuration import Configuration
+from lmzoo.runs.directory import Run
+from lmzoo.runs.listing import OUTPUTS
+from lmzoo.training import session
+
+RUNS = {
+    "ngram": ("train", "model=ngram", "corpus.context=sentence"),
+    "hmm": ("train", "model=hmm", "corpus.context=sentence"),
+    "lds": ("train", "model=lds", "trainer.epochs=6"),
+    "ppmi": ("vectors", "method=ppmi"),
+}
+"""The runs without arguments: their folders in ``outputs/demo``, and how each is made, by a command and options."""
 
 
 def main() -> int:
@@ -17,11 +35,12 @@ def main() -> int:
     parser = CommandParser(
         prog="lmzoo demo",
         description=f"{COMMANDS['demo']}: surprisal, next words, samples; the hidden states of an HMM, the contexts of "
-        "a linear dynamical system, the neighbours of word vectors. The runs have one vocabulary. The page is served "
-        "on this machine alone, and needs no network.",
+        "a linear dynamical system, the neighbours of word vectors. The runs have one vocabulary. Without any, four "
+        "small ones are trained first, in a minute or two, and kept in outputs/demo. The page is served on this machine "
+        "alone, and needs no network.",
         epilog="example: lmzoo demo outputs/ptb/ngram outputs/ptb/lstm outputs/ptb/hmm outputs/ptb/ppmi",
     )
-    parser.add_argument("runs", action=RunFolder, nargs="+", help="runs of lmzoo train and lmzoo vectors")
+    parser.add_argument("runs", action=RunFolder, nargs="*", help="runs of lmzoo train and lmzoo vectors")
     port = Annotated[int, Bounds(low=1, high=65535)]
     parser.add_number("--port", port, "of the page (the first free one from 7860)")
     parser.add_device()
@@ -30,7 +49,11 @@ def main() -> int:
     with leaving_at_once():
         imported()
     check_port(options.port)
-    zoo = Zoo(options.runs, options.device)
+    try:
+        zoo = Zoo(options.runs or trained(options.device), options.device)
+    except Interrupted:
+        print("interrupted: everything is saved; the same command goes on from here", file=sys.stderr)
+        return INTERRUPTED
     for note in zoo.notes:
         warn(note)
     page = serve(zoo, options.port)
@@ -40,6 +63,30 @@ def main() -> int:
     finally:
         page.close()
     return 0
+
+
+def trained(device: str) -> list[Path]:
+    """The folders of `RUNS`, after training those that are not finished yet."""
+    folders = {name: OUTPUTS / "demo" / name for name in RUNS}
+    missing = [name for name, folder in folders.items() if not _finished(folder)]
+    if not missing:
+        return [*folders.values()]
+
+    def job(config: Configuration, number: int | None, chosen: list[str], given: list[str]) -> Any:
+        return session.train(config, given)
+
+    warn(f"training {', '.join(missing)}; they are kept in {OUTPUTS / 'demo'}")
+    with Bar(len(missing), "run", "training") as bar:
+        for name in missing:
+            command, *options = RUNS[name]
+            with contextlib.redirect_stdout(io.StringIO()):  # the log of each is in its folder
+                run_hydra(job, command, line=["lmzoo", *options, f"device={device}", f"run_dir={folders[name]}"])
+            bar.update()
+    return [*folders.values()]
+
+
+def _finished(folder: Path) -> bool:
+    return Run(folder).config_file.exists() and Run(folder).results() is not None
 
 
 def wait() -> None:

@@ -6,11 +6,13 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from command_line import ROOT, command
+from command_line import ROOT, TEXT, command, contents
 
 from lmzoo.commands import demo
+from lmzoo.page.zoo import Zoo
 
 
 def test_it_says_its_address_and_ends_with_ctrl_c_as_other_commands_do(runs: list[str], tmp_path: Path):
@@ -32,7 +34,6 @@ def test_it_says_its_address_and_ends_with_ctrl_c_as_other_commands_do(runs: lis
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "the following arguments are required: runs"),
         (["absent"], "absent: not a run directory (there is no such folder)"),
         (["."], ".: not a run directory (it has no config.yaml)"),
         (["{run}", "--port", "0"], "--port 0: must be at least 1"),
@@ -50,6 +51,34 @@ def test_mistakes_are_told_in_one_line(arguments: list[str], message: str, runs:
         names = {"run": runs[0], "taken": taken.getsockname()[1]}
         line = command(*(part.format(**names) for part in arguments), main=demo.main).refused()
     assert message.format(**names) in line
+
+
+def test_without_runs_it_trains_some_once(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("gradio")
+    shown = []
+
+    def serve(zoo: Zoo, port: int | None) -> SimpleNamespace:
+        shown.append([*zoo.models, *zoo.vectors])
+        return SimpleNamespace(address="here", close=lambda: None)
+
+    monkeypatch.setattr(demo, "serve", serve)
+    monkeypatch.setattr(demo, "wait", lambda: None)
+    few = ("train", *TEXT, "model=ngram", "model.order=2", "model.smoothing=witten_bell")
+    monkeypatch.setattr(demo, "RUNS", {"ngram": few, "ppmi": ("vectors", *TEXT, "method=ppmi", "method.dim=2")})
+    first = command("--device", "cpu", main=demo.main)
+    assert (first.code, first.out) == (0, "here (Ctrl-C ends it)\n"), first
+    assert "training ngram, ppmi; they are kept in outputs/demo\n" in first.err
+    files = contents(folder)
+    second = command("--device", "cpu", main=demo.main)
+    assert (second.code, second.err) == (0, "")
+    assert contents(folder) == files
+    assert shown == [["ngram", "ppmi"]] * 2
+
+
+def test_the_runs_that_it_trains_are_those_of_the_documentation():
+    page = (ROOT / "docs" / "demo.md").read_text()
+    for name, (verb, *options) in demo.RUNS.items():
+        assert f"lmzoo {' '.join([verb, *options])} run_dir=outputs/demo/{name}\n" in page
 
 
 def test_a_missing_gradio_is_told_in_one_line(runs: list[str], monkeypatch: pytest.MonkeyPatch):
