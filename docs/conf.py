@@ -13,7 +13,7 @@ version = release = __version__
 
 extensions = [
     "myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.intersphinx", "sphinx.ext.viewcode",
-    "docstrings", "evidence_of_runs", "inventory", "layer_drawing", "mathematics",
+    "docstrings", "evidence_of_runs", "inventory", "layer_drawing", "mathematics", "records",
     "options_of_code", "sources",
 ]  # fmt: skip
 exclude_patterns = ["pictures/*.py", "results", "labels", "history", "**/__pycache__"]

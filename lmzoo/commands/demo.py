@@ -7,6 +7,8 @@ import threading
 from pathlib import Path
 from typing import Annotated, Any
 
+import torch
+
 from lmzoo.cli.command import CommandParser, RunFolder, warn
 from lmzoo.cli.hydra import run_hydra
 from lmzoo.cli.start import INTERRUPTED, leaving_at_once
@@ -24,7 +26,7 @@ from lmzoo.training import session
 RUNS = {
     "ngram": ("train", "model=ngram", "corpus.context=sentence"),
     "hmm": ("train", "model=hmm", "corpus.context=sentence"),
-    "lds": ("train", "model=lds", "trainer.epochs=6"),
+    "lds": ("train", "model=lds", "trainer.epochs=4"),
     "ppmi": ("vectors", "method=ppmi"),
 }
 """The runs without arguments: their folders in ``outputs/demo``, and how each is made, by a command and options."""
@@ -36,8 +38,8 @@ def main() -> int:
         prog="lmzoo demo",
         description=f"{COMMANDS['demo']}: surprisal, next words, samples; the hidden states of an HMM, the contexts of "
         "a linear dynamical system, the neighbours of word vectors. The runs have one vocabulary. Without any, four "
-        "small ones are trained first, in a minute or two, and kept in outputs/demo. The page is served on this machine "
-        "alone, and needs no network.",
+        "small ones are trained first, in a minute or two, and kept in outputs/demo. The page is served on this "
+        "machine alone, and needs no network.",
         epilog="example: lmzoo demo outputs/ptb/ngram outputs/ptb/lstm outputs/ptb/hmm outputs/ptb/ppmi",
     )
     parser.add_argument("runs", action=RunFolder, nargs="*", help="runs of lmzoo train and lmzoo vectors")
@@ -75,6 +77,8 @@ def trained(device: str) -> list[Path]:
     def job(config: Configuration, number: int | None, chosen: list[str], given: list[str]) -> Any:
         return session.train(config, given)
 
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # more of them slow down models as small as these, above all on a busy machine
     warn(f"training {', '.join(missing)}; they are kept in {OUTPUTS / 'demo'}")
     with Bar(len(missing), "run", "training") as bar:
         for name in missing:
@@ -82,6 +86,7 @@ def trained(device: str) -> list[Path]:
             with contextlib.redirect_stdout(io.StringIO()):  # the log of each is in its folder
                 run_hydra(job, command, line=["lmzoo", *options, f"device={device}", f"run_dir={folders[name]}"])
             bar.update()
+    torch.set_num_threads(threads)
     return [*folders.values()]
 
 
