@@ -17,7 +17,7 @@ from lmzoo.corpus.conditions import without_labels
 from lmzoo.corpus.corpus import SPLITS, Context, Corpus
 from lmzoo.corpus.encoded import Limits, encoded, learnt_pieces, text_checksums
 from lmzoo.corpus.form import Form, FormOptions
-from lmzoo.corpus.held_out import Separator, share, split_holdout
+from lmzoo.corpus.held_out import SplitFiles, share, split_holdout
 from lmzoo.corpus.markov import MarkovSource
 from lmzoo.corpus.sources import Pinned, fetch_splits
 from lmzoo.corpus.subwords import Kind, learn_subwords
@@ -197,7 +197,7 @@ def text(options: TextOptions) -> Corpus:
     name = corpus_label({"name": "text", "label": options.label, "train": train, "reverse": reverse})
     files = {split: text_files(each) for split, each in given.items() if split not in shares}
     read = _labelled if options.condition else _from_files
-    parts = split_holdout(files, shares, form) if shares else Separator(files, {}, [], {})
+    parts = split_holdout(files, shares, form) if shares else SplitFiles(files, {}, [], {})
     notes = parts.notes
     with parts.named():
         try:

@@ -17,7 +17,7 @@ from lmzoo.corpus.form import Form
 Files = Mapping[str, Sequence[Path]]
 
 
-class Separator(NamedTuple):
+class SplitFiles(NamedTuple):
     """The files of each split after holding out.
 
     Attributes:
@@ -52,7 +52,7 @@ def share(named: object) -> float | None:
     return float(number[1]) / 100 if number else None
 
 
-def split_holdout(files: Files, shares: Mapping[str, float], form: Form) -> Separator:
+def split_holdout(files: Files, shares: Mapping[str, float], form: Form) -> SplitFiles:
     """Files of all splits, where held-out shares are the last lines of train, valid before test.
 
     Args:
@@ -92,7 +92,7 @@ def split_holdout(files: Files, shares: Mapping[str, float], form: Form) -> Sepa
         if split != "train":
             notes[split] = f"lines {begin + 1:,} to {end:,} of train's {sum(lines):,}"
         begin = end
-    return Separator(splits, parts, list(dict.fromkeys(whole)), notes)
+    return SplitFiles(splits, parts, list(dict.fromkeys(whole)), notes)
 
 
 def _lines(file: Path, form: Form) -> int:

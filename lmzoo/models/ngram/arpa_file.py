@@ -267,17 +267,20 @@ class _Reader:
             self.line += len(counts)
             size -= len(counts)
 
-    def numbers(self, fields: Fields, which: NDArray[np.int64], lines: Sequence[int], what: str, most: float) -> Tensor:
-        """(N,) numbers of fields, one of each line, from log10 to nats."""
+    def numbers(
+        self, fields: Fields, which: NDArray[np.int64], lines: NDArray[np.int64], what: str, most: float
+    ) -> Tensor:
+        """(N,) numbers of fields of some lines, from log10 to nats."""
         values = numbers(fields, which)
         if len(wrong := np.flatnonzero(~(values <= most))):  # nor is NaN
-            self.fail(self.line + 1 + int(lines[wrong[0]]), f"expected {what}, found {_shown(fields[which[wrong[0]]])}")
+            found = _shown(fields[int(which[wrong[0]])])
+            self.fail(self.line + 1 + int(lines[wrong[0]]), f"expected {what}, found {found}")
         return torch.from_numpy(np.where(values > LOG_ZERO, values * LN10, -np.inf).astype(np.float32))
 
     def values(self, fields: Fields, n: int) -> tuple[Tensor, Tensor]:
         """(lines,) log-probabilities and (lines,) backoffs of a block, in nats."""
         first, end = fields.first[:-1], fields.first[1:]
-        logprob = self.numbers(fields, first, range(len(first)), "a log10 probability of at most 0", most=0.0)
+        logprob = self.numbers(fields, first, np.arange(len(first)), "a log10 probability of at most 0", most=0.0)
         backoff, weighted = torch.zeros(len(first)), np.flatnonzero(end - first == n + 2)
         weights = self.numbers(fields, end[weighted] - 1, weighted, "a log10 backoff", most=sys.float_info.max)
         return logprob, backoff.index_copy_(0, torch.from_numpy(weighted), weights)
