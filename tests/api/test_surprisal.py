@@ -1,7 +1,9 @@
 """Surprisal of texts in Python: one or many, after other text, from plain text."""
 
+import cProfile
 import logging
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -39,6 +41,20 @@ def test_a_list_is_scored_as_each_by_itself(name: str, request: pytest.FixtureRe
         assert alone == pytest.approx(bits(lm, lm.vocabulary.encode([text]).tolist()), abs=1e-4)
     assert lm.surprisal([]) == []
     assert lm.surprisal(texts[:1]) == [lm.surprisal(texts[0])]
+
+
+def calls(ask: Callable[[], object]) -> int:
+    profile = cProfile.Profile()
+    profile.runcall(ask)
+    return sum(entry.callcount for entry in profile.getstats())
+
+
+def test_a_sentence_costs_few_calls_and_one_of_many_fewer(trigrams: Loaded):
+    text = "the cat sees the dog a dog 's bark the dog barks " * 2
+    trigrams.surprisal(text)
+    assert calls(lambda: trigrams.surprisal(text)) < 500
+    few, many = (calls(lambda number=number: trigrams.surprisal([text] * number)) for number in (10, 110))
+    assert (many - few) / 100 < 20
 
 
 def test_context_is_text_before(lstm: Loaded):
