@@ -1,9 +1,11 @@
 """Data frames of pandas or polars."""
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from lmzoo.api.texts import Texts
@@ -12,6 +14,8 @@ from lmzoo.core.extras import import_optional
 from lmzoo.corpus.offsets import word_offsets
 from lmzoo.protocol.prediction import at_each_token, entropy_and_rank
 from lmzoo.reports.surprisal import BEFORE
+
+log = logging.getLogger(__name__)
 
 
 def data_frame(columns: Mapping[str, Sequence[Any]]) -> Any:
@@ -33,7 +37,12 @@ def word_columns(
         known: (V,) bool, the words that the model knows.
         log_shares: (V,) log2 of the share of each word in the training text; None: it is not there.
     """
-    rows = at_each_token(texts.model, texts.rows, "sentence", entropy_and_rank).split([len(row) for row in texts.rows])
+    try:
+        figures = at_each_token(texts.model, texts.rows, "sentence", entropy_and_rank)
+    except UserError as error:
+        log.warning("entropy and rank are missing: %s", error)
+        figures = torch.full((sum(map(len, texts.rows)), 2), math.nan)
+    rows = figures.split([len(row) for row in texts.rows])
     names = ("text", "position", "word", "known", "surprisal", "entropy", "rank", "log_frequency")
     columns: dict[str, list[Any]] = {name: [] for name in (*names, *BEFORE, "start", "end")}
     each = zip(
@@ -43,9 +52,10 @@ def word_columns(
         bits, n = (0.0 - logprobs / math.log(2)).tolist(), len(words)
         starts, ends = zip(*word_offsets(line, texts.vocabulary.form, tokenize), strict=True)
         frequencies = [math.nan] * n if log_shares is None else log_shares[tokens].tolist()
+        ranks = [rank if math.isnan(rank) else int(rank) for rank in measures[:, 1].tolist()]
         before = ([*[math.nan] * back, *bits][:n] for back in range(1, len(BEFORE) + 1))
         own = ([number] * n, [*range(1, n + 1)], words, known[tokens].tolist(), bits, measures[:, 0].tolist(),
-               measures[:, 1].long().tolist(), frequencies, *before, starts, ends)  # fmt: skip
+               ranks, frequencies, *before, starts, ends)  # fmt: skip
         for column, values in zip(columns.values(), own, strict=True):
             column += values
     return columns

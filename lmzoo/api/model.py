@@ -155,7 +155,8 @@ class Loaded(Predictor):
         ``log_frequency``, log2 of its share of the training text, (c + 1) / (N + V); ``surprisal_1`` and
         ``surprisal_2``, of the word before and of the one before that in the line. ``start`` and ``end`` are its
         place in the line as it was given, so that ``frame[frame.start.between(4, 9)].surprisal.sum()`` is that of a
-        region. Missing values are NaN, null in polars.
+        region. Missing values, such as the entropy of a transformer, which has no list of words, are NaN; null in
+        polars.
 
             >>> lm.frame(["The value", "A list"], tokenize="ptb")[["text", "position", "word", "start", "end"]]
                text  position   word  start  end
@@ -210,11 +211,11 @@ class Loaded(Predictor):
         if context is not None and (wrong := unfit(context, Context)):
             raise UserError(f"context={context}: must be {wrong}")
         parts = [self.run.split(str(text))] if of_split else file_parts(self.vocabulary, Path(text))
-        score, lines, unknown, is_known = Score(), 0, 0, self._known
+        score, lines, unknown = Score(), 0, 0
         for part, logprobs in scored_parts(self.model, self.vocabulary, parts, context or self.context):
             score.add(checked(logprobs, self.run.path))
             lines += int((part.tokens == EOS_ID).sum())
-            unknown += int((~is_known[part.tokens]).sum())
+            unknown += int((~self._known[part.tokens]).sum())
         warn(unknown_warning(unknown, score.tokens, str(text)))
         if self.context == "stream" and not (context or of_split):
             warn(stream_warning(self.model, lines, 'context="sentence"'))

@@ -3,7 +3,6 @@
 import logging
 import math
 from dataclasses import dataclass, fields
-from functools import cached_property
 from inspect import signature
 from typing import Any
 
@@ -157,10 +156,13 @@ class Predictor:
         first = [] if prefix is None else prefix.tolist()
         return [(self.vocabulary.decode([*first, *sentence.tokens]), sentence.logprob) for sentence in found]
 
-    @cached_property
+    @property
     def _known(self) -> Tensor:
-        """(V,) bool, the words that the model knows."""
-        return known_words(self.model, self.vocabulary)
+        """(V,) bool, the words that the model knows; cached until the vocabulary grows, as a transformer's does."""
+        known: Tensor | None = self.__dict__.get("_cached_known")
+        if known is None or len(known) != len(self.vocabulary):
+            known = self.__dict__["_cached_known"] = known_words(self.model, self.vocabulary)
+        return known
 
     def _allowed(self, unknown: bool) -> Tensor | None:
         """(V,) bool, the words that may be drawn; None for all."""

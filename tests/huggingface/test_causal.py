@@ -245,3 +245,14 @@ def test_what_is_no_causal_transformer_is_refused(folder: Path, small: Path):
     )
     with pytest.raises(UserError, match="is no causal model"):
         CausalTransformer(transformers.BertForMaskedLM(config), tokenizer, "bert")
+
+
+def test_a_frame_has_no_entropy(small: Path, caplog: pytest.LogCaptureFixture):
+    pytest.importorskip("pandas", reason="a frame is of pandas")
+    lm = lmzoo.load(small)
+    for text in gpt2.LINES[:2]:  # the second has words that are new
+        frame = lm.frame(text)
+        assert list(frame["surprisal"]) == pytest.approx([bits for _, bits in lm.surprisal(text)], abs=1e-4)
+        assert frame[["entropy", "rank", "log_frequency"]].isna().all().all()
+        assert [text[start:end] for start, end in zip(frame.start, frame.end, strict=True)] == [*text.split(), ""]
+    assert any(message.startswith("entropy and rank are missing:") for message in caplog.messages)
