@@ -13,7 +13,7 @@ words has, such as line feeds, and of other ways to cut a word than the tokenize
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -104,8 +104,7 @@ class Pieces:
 class RawText(Form):
     """Words as they are written, separated by white space; no other tokenizer has been there before."""
 
-    def __init__(self) -> None:
-        super().__init__(tokenizer=cast(Any, "raw"))
+    tokenizer: Literal["raw"] = "raw"  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def cleaned(self, line: str) -> str:
         return line
@@ -157,7 +156,7 @@ class CausalTransformer(LanguageModel):
         same = torch.tensor([[*probe, piece] for piece in (self.pieces.end, probe[-1])], device=self.device)
         with torch.no_grad():
             logits = self.network(input_ids=same).logits[:, :-1]
-        if not torch.allclose(logits[0], logits[1], atol=1e-3):
+        if not torch.allclose(logits[0], logits[1], rtol=1e-5, atol=1e-5):
             raise UserError(f"{name}: is no causal model, as its predictions depend on later words")
 
     @property
@@ -271,11 +270,16 @@ def load(name: str, trusted: bool = False) -> CausalTransformer:
     Raises: UserError if there is none, or as `CausalTransformer` does.
     """
     transformers = imported("transformers")
+    imported("transformers.utils.logging").disable_progress_bar()
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=trusted)
         network = transformers.AutoModelForCausalLM.from_pretrained(
             name, trust_remote_code=trusted, use_safetensors=True
         )
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
-        raise UserError(f"{name}: cannot be loaded by transformers ({one_line(error)})") from None
+        needs_code = not trusted and "trust_remote_code" in str(error)
+        problem = f"{name}: cannot be loaded by transformers ({one_line(error)})"
+        if needs_code:
+            problem = f"{name}: comes with code of its own, which is not run"
+        raise UserError(problem, f"name it hf-code:{name} if you trust the code" if needs_code else None) from None
     return CausalTransformer(network, tokenizer, name)
