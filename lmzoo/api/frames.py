@@ -37,23 +37,20 @@ def word_columns(
         known: (V,) bool, the words that the model knows.
         log_shares: (V,) log2 of the share of each word in the training text; None: it is not there.
     """
-    try:
-        figures = at_each_token(texts.model, texts.rows, "sentence", entropy_and_rank)
-    except UserError as error:
-        log.warning("entropy and rank are missing: %s", error)
-        figures = torch.full((sum(map(len, texts.rows)), 2), math.nan)
-    rows = figures.split([len(row) for row in texts.rows])
+    sizes = [len(row) for row in texts.rows]
+    measured = torch.full((sum(sizes), 2), math.nan)
+    if not texts.model.open_vocabulary:
+        measured = at_each_token(texts.model, texts.rows, "sentence", entropy_and_rank)
     names = ("text", "position", "word", "known", "surprisal", "entropy", "rank", "log_frequency")
     columns: dict[str, list[Any]] = {name: [] for name in (*names, *BEFORE, "start", "end")}
-    each = zip(
-        texts.words(), texts.ordered(texts.rows), texts.logprobs(), texts.ordered(rows), originals, strict=True
-    )  # fmt: skip
+    rows = texts.ordered(measured.split(sizes))
+    each = zip(texts.words(), texts.ordered(texts.rows), texts.logprobs(), rows, originals, strict=True)
     for number, (words, tokens, logprobs, measures, line) in enumerate(each):
         bits, n = (0.0 - logprobs / math.log(2)).tolist(), len(words)
         starts, ends = zip(*word_offsets(line, texts.vocabulary.form, tokenize), strict=True)
         frequencies = [math.nan] * n if log_shares is None else log_shares[tokens].tolist()
-        ranks = [rank if math.isnan(rank) else int(rank) for rank in measures[:, 1].tolist()]
         before = ([*[math.nan] * back, *bits][:n] for back in range(1, len(BEFORE) + 1))
+        ranks = [math.nan] * n if texts.model.open_vocabulary else measures[:, 1].long().tolist()
         own = ([number] * n, [*range(1, n + 1)], words, known[tokens].tolist(), bits, measures[:, 0].tolist(),
                ranks, frequencies, *before, starts, ends)  # fmt: skip
         for column, values in zip(columns.values(), own, strict=True):

@@ -158,11 +158,12 @@ class Predictor:
 
     @property
     def _known(self) -> Tensor:
-        """(V,) bool, the words that the model knows; cached until the vocabulary grows, as a transformer's does."""
-        known: Tensor | None = self.__dict__.get("_cached_known")
-        if known is None or len(known) != len(self.vocabulary):
-            known = self.__dict__["_cached_known"] = known_words(self.model, self.vocabulary)
-        return known
+        """(V,) bool, the words that the model knows."""
+        return known_words(self.model, self.vocabulary) if self.model.open_vocabulary else self._known_of_all
+
+    @cached_property
+    def _known_of_all(self) -> Tensor:
+        return known_words(self.model, self.vocabulary)
 
     def _allowed(self, unknown: bool) -> Tensor | None:
         """(V,) bool, the words that may be drawn; None for all."""

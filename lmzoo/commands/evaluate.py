@@ -53,7 +53,7 @@ def evaluate(run_dir: Path, text: str, context: Context | None = None, device: s
     measured, of_known, unconditioned, words, last = Score(), Score(), Score(), 0, EOS_ID
     for part, logprobs in scored_parts(model, vocabulary, _read(text, run, vocabulary), memory):
         measured.add(checked(logprobs, run_dir))
-        if len(is_known) < len(vocabulary):  # it grows by the words of a text
+        if model.open_vocabulary:
             is_known = known_words(model, vocabulary)
         of_known.add(logprobs[is_known[part.tokens]])
         words += int(vocabulary.word_begins(part.tokens, last).sum())

@@ -27,6 +27,7 @@ from lmzoo.protocol.perplexity import Score, checked, perplexity, text_logprobs
 from lmzoo.reports.surprisal import BEFORE, Row, word_rows
 from lmzoo.reports.table import cell, tab_lines, table_bytes
 from lmzoo.runs.directory import Run
+from lmzoo.runs.external import ExternalModel
 from lmzoo.runs.listing import names
 from lmzoo.runs.results import finite
 
@@ -172,7 +173,9 @@ def _rows(each: dict[str, _Opened], arguments: argparse.Namespace) -> Iterator[R
     first: list[tuple[int, str]] = []
     for name, opened in each.items():
         sums, words = Sums(), []
-        train = opened.run.split("train").tokens
+        external = isinstance(opened.run, ExternalModel)
+        train = None if external else opened.run.split("train").tokens
+        warn(f"{opened.run.path}: has no training text, so log_frequency is missing" if external else None)
         parts = [*opened.parts]
         for row in word_rows(opened.model, opened.vocabulary, parts, opened.context, train, arguments.text, sums.add):
             words.append((row["sentence"], row["word"]))

@@ -139,6 +139,7 @@ class CausalTransformer(LanguageModel):
     """
 
     forgets_at_eos = True
+    open_vocabulary = True
     over: Tensor
     first: Tensor
 

@@ -47,6 +47,7 @@ def files(
         **{"tokenizer_class": "PreTrainedTokenizerFast", **boundary_words, "padding_side": "left"},
         **({"unk_token": UNK} if UNK in special_words(vocabulary) else {}),
         "clean_up_tokenization_spaces": False,
+        "model_input_names": ["input_ids", "attention_mask"],
     }
     return {
         "config.json": _json(config),

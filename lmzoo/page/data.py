@@ -11,7 +11,6 @@ from lmzoo.api import Loaded
 from lmzoo.core.errors import UserError, shortened
 from lmzoo.corpus import EOS
 from lmzoo.corpus.conditions import label_number
-from lmzoo.huggingface.causal import CausalTransformer
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.reading import beliefs, read
 from lmzoo.models.lds.lds import LinearDynamicalSystem
@@ -76,8 +75,9 @@ def surprisal(lm: Loaded, text: str, condition: str | None = None) -> list[list[
     for line in lines:
         scored = lm.line(line, condition)
         columns = zip(scored.words, scored.logprobs.double().exp().tolist(), scored.known.tolist(), strict=True)
-        predicts = not isinstance(lm.model, CausalTransformer)
-        expected = lm.expected(line, EXPECTED, condition) if predicts else [[] for _ in scored.words]
+        expected = [[]] * len(scored.words)
+        if not lm.model.open_vocabulary:
+            expected = lm.expected(line, EXPECTED, condition)
         found.append([Token(*column, ranked) for column, ranked in zip(columns, expected, strict=True)])
     return found
 

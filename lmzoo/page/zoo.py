@@ -11,7 +11,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.plugins import load_plugins
 from lmzoo.corpus import EOS_ID, Vocabulary
 from lmzoo.corpus.lines import line_numbers
-from lmzoo.huggingface.causal import CausalTransformer, RawText
+from lmzoo.huggingface.causal import RawText
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.lds.lds import LinearDynamicalSystem
 from lmzoo.protocol.encoder import EmbeddedText, embed_lines
@@ -101,7 +101,7 @@ class Zoo:
         for name in [name for name, lm in self.models.items() if lm.model.whole_sentences]:
             del self.models[name]
             self.notes.append(f"{name}: has a probability of whole sentences alone, none of words, so it is not shown")
-        self.predicting = {n: lm for n, lm in self.models.items() if not isinstance(lm.model, CausalTransformer)}
+        self.predicting = {n: lm for n, lm in self.models.items() if not lm.model.open_vocabulary}
         self.hmms = {name: lm for name, lm in self.models.items() if isinstance(lm.model, HiddenMarkovModel)}
         self.systems = {name: lm for name, lm in self.models.items() if isinstance(lm.model, LinearDynamicalSystem)}
         self._frozen = ExitStack()

@@ -207,7 +207,7 @@ def scored_groups(
             else:
                 text = b"".join(part.text for part, _ in open_line).decode("utf-8", "surrogatepass")
                 words = ([*words_of(line), EOS] for line in text.removesuffix("\n").split("\n"))
-            if len(known) < len(vocabulary):  # it grows by the words of a text
+            if model.open_vocabulary:
                 known = known_words(model, vocabulary)
             yield Lines(words, tokens, logprobs, known[tokens])
             open_line.clear()

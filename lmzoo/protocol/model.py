@@ -58,6 +58,10 @@ class LanguageModel(nn.Module, ABC):
     """Whether only sentences have a probability: `<eos>` has that of its sentence, other words 0 nats, and `predict`
     raises a UserError."""
 
+    open_vocabulary: bool = False
+    """Whether every word has a probability, and the vocabulary grows by those of the texts that are read, so that
+    `predict` raises a UserError."""
+
     estimated_tensors: ClassVar[Sequence[str]] = ()
     """Names of tensors besides parameters that are learned from a text, such as counts; see `num_parameters`."""
 

@@ -27,7 +27,7 @@ def word_rows(
     vocabulary: Vocabulary,
     parts: Sequence[Part],
     context: Context,
-    train: Tensor,
+    train: Tensor | None,
     where: str = "text",
     scored: Callable[[Lines], object] = lambda _: None,
 ) -> Iterator[Row]:
@@ -37,13 +37,13 @@ def word_rows(
     ``matched`` is how many words of the context model=infinigram found; `BEFORE` are those of the same sentence.
 
     Args:
-        train: (N,) the tokens of the training text.
+        train: (N,) the tokens of the training text; None: there is none, and no ``log_frequency``.
         scored: is given each group of scored lines, such as to sum it.
 
     Raises: UserError as `scored_groups` does.
     """
     read = torch.cat([part.tokens for part in parts])
-    log_shares = log2_shares(train, len(vocabulary))
+    log_shares = torch.full((len(vocabulary),), nan) if train is None else log2_shares(train, len(vocabulary))
     order = vocabulary.text_order(read)
     tokens = read[order]
     matching = model if isinstance(model, Matches) else None
@@ -52,7 +52,9 @@ def word_rows(
         figures = entropy_and_rank(logprobs, following)
         return figures if matching is None else torch.column_stack([figures, matching.matched(state)])
 
-    expected = at_each_token(model, by_line(read, read), context, measure)[order]
+    expected = torch.full((len(read), 2), nan)
+    if not model.open_vocabulary:
+        expected = at_each_token(model, by_line(read, read), context, measure)[order]
     groups = [*scored_groups(model, vocabulary, parts, context, where)]
     for group in groups:
         scored(group)
@@ -69,6 +71,6 @@ def _line_rows(number: int, line: Line, frequencies: list[float], measures: list
         before = (bits[place - back] if place >= back else nan for back in range(1, len(BEFORE) + 1))
         yield {
             "sentence": number, "position": place + 1, "word": word, "known": known, "surprisal": surprisal,
-            "entropy": entropy, "rank": int(rank), "log_frequency": frequency,
+            "entropy": entropy, "rank": int(rank) if rank == rank else None, "log_frequency": frequency,
             "matched": int(matched[0]) if matched else None, **dict(zip(BEFORE, before, strict=True)),
         }  # fmt: skip

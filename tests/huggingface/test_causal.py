@@ -1,5 +1,6 @@
 """Transformers as models of whole words: a chain of pieces whose words can all be listed, and a small GPT-2."""
 
+import importlib.util
 import itertools
 import json
 import math
@@ -185,6 +186,14 @@ def test_commands_take_a_folder(beside: Path, lm: Loaded):
         [word, f"{p:.4f}", "true"]
         for word, p in zip([*text.split(), "<eos>"], lm.line(text).logprobs.tolist(), strict=True)
     ]
+    assert command("rnn", name, "text", "--table", "table.csv", main=score.main).code == 0
+    table = [line.split(",") for line in Path("table.csv").read_text().splitlines() if line.startswith("small")]
+    bits = [bits for _, bits in lm.surprisal(text)]
+    assert [float(row[5]) for row in table] == pytest.approx(bits, abs=1e-4)
+    assert {*(tuple(row[6:]) for row in table)} == {("NA", "NA", "NA")}
+    if importlib.util.find_spec("pandas"):
+        frame = lm.frame(text)
+        assert (frame.surprisal.tolist(), int(frame["rank"].isna().sum())) == (pytest.approx(bits, abs=1e-4), len(bits))
     Path("pairs").write_text(json.dumps({"sentence_good": text, "sentence_bad": "The cat mat the on sat."}))
     found = json.loads(command(name, "pairs", "--json", main=pairs.main).out)["pairs"][0]
     assert found["logprob_good"] == pytest.approx(float(lm.line(text).logprobs[:-1].sum()), abs=1e-6)
