@@ -5,7 +5,7 @@ import pytest
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.form import Form
-from lmzoo.corpus.subwords import learnt
+from lmzoo.corpus.subwords import learn_subwords
 from lmzoo.huggingface.tokenizer import tokenizer
 
 pytest.importorskip("tokenizers")
@@ -83,6 +83,6 @@ def test_words_cut_into_characters_are_refused():
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_subwords(kind):
     pytest.importorskip("sentencepiece")
-    pieces = learnt([*TEXTS[:2], "the cats sat on mats that the company fell on"] * 3, kind, 256 + 45)
+    pieces = learn_subwords([*TEXTS[:2], "the cats sat on mats that the company fell on"] * 3, kind, 256 + 45)
     encoded(Vocabulary(pieces.words, Form(unit=kind).cut_by(pieces)))
     encoded(Vocabulary(pieces.words, Form(unit=kind, lower=True).cut_by(pieces)))
