@@ -1,6 +1,5 @@
 """Data frames of pandas or polars."""
 
-import logging
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,8 +13,6 @@ from lmzoo.core.extras import import_optional
 from lmzoo.corpus.offsets import word_offsets
 from lmzoo.protocol.prediction import at_each_token, entropy_and_rank
 from lmzoo.reports.surprisal import BEFORE
-
-log = logging.getLogger(__name__)
 
 
 def data_frame(columns: Mapping[str, Sequence[Any]]) -> Any:
