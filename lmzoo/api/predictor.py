@@ -3,6 +3,7 @@
 import logging
 import math
 from dataclasses import dataclass, fields
+from functools import cached_property
 from inspect import signature
 from typing import Any
 

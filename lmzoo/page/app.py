@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -30,7 +31,7 @@ MOST_CHARACTERS = 2000
 
 SURPRISAL = (
     "How surprised is each model by each word, having read those before it? The stronger its colour, the more bits, "
-    "−log₂ p. Point at a word to see its probability, and what the model expected in its place."
+    "−log₂ p, below it. Point at a word to see what was expected in its place. Write two lines to compare them."
 )
 NEXT_WORDS = (
     "Which word comes next? Type, and watch the bars move; while a word is unfinished, they are those that begin like "
@@ -168,6 +169,7 @@ class _Page:
     def __init__(self, gradio: Any, zoo: Zoo, first: Example, opened: Any):
         self.gradio, self.zoo, self.first, self.opened = gradio, zoo, first, opened
         self.forms: dict[int, Any] = {}
+        self.cut = partial(data.tokenized, zoo.vocabulary)
 
     def takes(self, field: Any, form: Any) -> Any:
         """A field, whose values must have a form: a browser sends others while one types, and a program any."""
@@ -253,8 +255,9 @@ class _Page:
             text, label = self.field("text", self.first.text, lines=2, max_lines=8), self.label()
 
             def draw(text: str, label: str) -> str:
-                scored = {name: data.surprisal(lm, text, _condition(label)) for name, lm in self.zoo.models.items()}
-                return html.scale() + html.cards(html.surprisal(*each) for each in scored.items())
+                text, given = self.cut(text), _condition(label)
+                scored = {name: data.surprisal(lm, text, given) for name, lm in self.zoo.models.items()}
+                return html.scale() + html.cards(html.surprisal(*each) for each in scored.items()) + html.saving(scored)
 
             self.shows(draw, text, label)
 
@@ -316,10 +319,10 @@ class _Page:
             known = self.takes(slider, Annotated[int, Bounds(1, data.LONGEST + 1)])
 
             def draw(model: str, text: str, known: int | None = None) -> str:
-                return html.sentence(data.states(self.zoo.hmms[model], text, known))
+                return html.sentence(data.states(self.zoo.hmms[model], self.cut(text), known))
 
             def anew(model: str, text: str) -> tuple[str, Any]:
-                words = max(1, len(self.zoo.vocabulary.form.words(text))) + 1
+                words = max(1, len(self.zoo.vocabulary.form.words(self.cut(text)))) + 1
                 return draw(model, text), gradio.Slider(1, words, words)
 
             output = self.html(self.checked(draw, [model, text])(model.value, text.value))
@@ -337,7 +340,7 @@ class _Page:
                 word = self.field("word", sought, scale=1, min_width=160)
 
             def draw(model: str, text: str, word: str) -> str:
-                return html.occurrences(data.in_context(self.zoo.systems[model], text, word, NEAR))
+                return html.occurrences(data.in_context(self.zoo.systems[model], self.cut(text), word, NEAR))
 
             output = self.html(html.note("reading the text of the run …"))
             self.examples(self.first.contexts, text, word)

@@ -1,7 +1,7 @@
 """Data of the page: numbers and words, computed from loaded runs."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -9,8 +9,9 @@ from torch import Tensor
 
 from lmzoo.api import Loaded
 from lmzoo.core.errors import UserError, shortened
-from lmzoo.corpus import EOS
+from lmzoo.corpus import EOS, Vocabulary
 from lmzoo.corpus.conditions import label_number
+from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.reading import beliefs, read
 from lmzoo.models.lds.lds import LinearDynamicalSystem
@@ -61,6 +62,22 @@ class Token(NamedTuple):
     def bits(self) -> float:
         """-log2 p; infinite where p is 0."""
         return 0.0 - math.log2(self.p) if self.p else math.inf  # which is 0, and not -0, of p = 1
+
+
+def tokenized(vocabulary: Vocabulary, text: str) -> str:
+    """Plain text cut into words, and in small letters, as leaves the smallest share of them unknown; else unchanged."""
+    if not vocabulary.form.of_words or vocabulary.form.tokenizer:
+        return text
+
+    def cut(way: Callable[[str], str]) -> list[str]:
+        return [*map(way, text.splitlines())]
+
+    def unknown(lines: list[str]) -> float:
+        words = [word for line in lines for word in vocabulary.form.words(line)]
+        return sum(word not in vocabulary.index for word in words) / len(words) if words else 1.0
+
+    ways = (str, TOKENIZERS["words"], lambda line: TOKENIZERS["words"](line.lower()), TOKENIZERS["ptb"])
+    return "\n".join(min(map(cut, ways), key=unknown))
 
 
 def surprisal(lm: Loaded, text: str, condition: str | None = None) -> list[list[Token]]:

@@ -3,6 +3,7 @@
 Every text of a run or a user goes through `escape`.
 """
 
+import base64
 import html
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,6 +15,7 @@ from lmzoo.corpus.vocabulary import UNK
 from lmzoo.page import data
 from lmzoo.page.zoo import Zoo
 from lmzoo.reports.map import Map
+from lmzoo.reports.table import cell, csv_bytes
 from lmzoo.runs.configuration import Configuration, short_names
 
 HOT = 16.0
@@ -109,7 +111,28 @@ def surprisal(name: str, lines: Sequence[Sequence[data.Token]]) -> str:
     bits = sum(token.bits for token in tokens) / len(tokens)
     about = f"<b>{bits:.2f}</b> bits a word, perplexity {number(data.perplexity(tokens))}"
     about += f", {unknown} unknown" if unknown else ""
-    return card(name, about, "".join(f'<div class="text" dir="auto">{words(line)}</div>' for line in lines))
+    drawn = []
+    for line in lines:
+        total = sum(token.bits for token in line)
+        own = f"<small>{number(total)} bits, {total / len(line):.2f} a word</small>" if len(lines) > 1 else ""
+        drawn.append(f'<div class="line"><div class="text" dir="auto">{words(line)}</div>{own}</div>')
+    return card(name, about, f'<div class="lines">{"".join(drawn)}</div>')
+
+
+def saving(scored: Mapping[str, Sequence[Sequence[data.Token]]]) -> str:
+    """What saves the words of each run as CSV, in columns as of ``lmzoo score --table``, and the cards as a picture."""
+    rows = [
+        [name, sentence, position, token.word, token.known, token.bits]
+        for name, lines in scored.items()
+        for sentence, line in enumerate(lines, 1)
+        for position, token in enumerate(line, 1)
+    ]
+    header = ("run", "sentence", "position", "word", "known", "surprisal")
+    encoded = base64.b64encode(csv_bytes([header, *(map(cell, row) for row in rows)])).decode()
+    return (
+        f'<p class="save"><a download="surprisal.csv" href="data:text/csv;base64,{encoded}">save as CSV</a>'
+        '<button type="button" data-picture="surprisal.png">save as picture</button></p>'
+    )
 
 
 def sampled(name: str, texts: Sequence[data.Sampled]) -> str:
@@ -144,7 +167,8 @@ def word(token: data.Token) -> str:
         about.append(f"<p>expected here:</p>{bars(token.expected, percent)}")
     heat = min(token.bits, HOT) / HOT
     return (
-        f'<span class="{" ".join(classes)}" tabindex="0" style="--heat:{heat:.3f}">{escape(character(token.word))}'
+        f'<span class="{" ".join(classes)}" tabindex="0" style="--heat:{heat:.3f}" data-bits="{number(token.bits)}">'
+        f"{escape(character(token.word))}"
         f'<span class="tip">{"".join(about)}</span></span> '
     )
 

@@ -93,6 +93,32 @@ def test_a_text_is_coloured_and_tells_of_its_words(opened: Opened, zoo: Zoo):
     opened.page.locator("#tip-box").wait_for(state="hidden")
 
 
+def test_a_link_opens_a_tab_with_its_text(opened: Opened, served: str):
+    opened.tab("Hidden states")
+    opened.page.get_by_label("sentence", exact=True).fill("the dog, barks & sees")
+    opened.page.wait_for_function("location.hash.includes('barks')")
+    address = opened.page.url
+    opened.page.goto("about:blank")
+    opened.page.goto(address)
+    opened.page.locator(".row .w", has_text="sees").wait_for()
+    assert opened.page.get_by_label("sentence", exact=True).input_value() == "the dog, barks & sees"
+
+
+def test_two_lines_stand_side_by_side_and_are_saved(opened: Opened, zoo: Zoo, tmp_path: Path):
+    opened.page.get_by_label("text", exact=True).fill("the dog barks\nthe cat sees")
+    opened.page.locator(".word", has_text="cat").first.wait_for()
+    one, two = opened.page.locator(".card").first.locator(".line").all()
+    assert one.bounding_box()["y"] == two.bounding_box()["y"]
+    for label, name in (("save as CSV", "surprisal.csv"), ("save as picture", "surprisal.png")):
+        with opened.page.expect_download() as saving:
+            opened.page.get_by_text(label).click()
+        saving.value.save_as(tmp_path / name)
+        assert saving.value.suggested_filename == name
+    _, *rows = (tmp_path / "surprisal.csv").read_text().splitlines()
+    assert len(rows) == 8 * len(zoo.models)
+    assert (tmp_path / "surprisal.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_texts_are_no_scripts_and_no_templates(opened: Opened):
     evil = "<img/src=x/onerror=alert(1)> ${alert(2)} {{value}} {{#each}} &lt; \\u0041 `a`"
     opened.page.get_by_label("text", exact=True).fill(evil)

@@ -8,6 +8,8 @@ import torch
 
 from lmzoo.api import Loaded
 from lmzoo.core.errors import UserError
+from lmzoo.corpus import Vocabulary
+from lmzoo.corpus.form import Form
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.inference.paths import posterior, viterbi
 from lmzoo.page import data
@@ -238,3 +240,22 @@ def test_neighbours_and_analogies_are_the_best_of_all_words(zoo: Zoo):
         data.analogy(vectors, "dog", "", "bank", 3)
     with pytest.raises(UserError, match="there are 2 words; write one"):
         data.neighbours(vectors, "river bank", 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "cut"),
+    [
+        ("The dog sees a cat.\nA Dog barks", "the dog sees a cat .\na dog barks"),  # a sign that the words have
+        ("the dog sees the xylophone", "the dog sees the xylophone"),
+        ("the xylophone", "the xylophone"),
+        ("X Y", "X Y"),
+        ("", ""),
+    ],
+)
+def test_plain_text_is_cut_as_leaves_the_fewest_words_unknown(text: str, cut: str):
+    words = ["<eos>", "<unk>", *["the", "a", "dog", "cat", "sees", "barks", "."]]
+    assert data.tokenized(Vocabulary(words), text) == cut
+    without = data.tokenized(Vocabulary(words[:-1]), text)
+    assert without == cut.replace(" .", "")
+    own = Form(tokenizer="words")
+    assert data.tokenized(Vocabulary(words, own), text) == text

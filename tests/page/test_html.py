@@ -1,5 +1,7 @@
 """The HTML of the page: the figures that it holds, and texts that would be markup or templates."""
 
+import base64
+import csv
 import dataclasses
 import math
 import re
@@ -89,6 +91,24 @@ def test_a_text_has_its_figures_and_its_colours():
     assert "p = 0.25 (1 in 4): <b>2.0 bits</b>" in markup
     assert markup.count("unknown to the model, which reads &lt;unk&gt;") == 1
     assert "perplexity ∞" in html.surprisal("ngram", [[token("a", 0.0)]])
+
+
+def test_words_have_their_bits_below_and_lines_their_sums():
+    markup = html.surprisal("lstm", [[token("a", 0.25), token("<eos>", 0.5)], [token("b", 0.125), token("<eos>", 1.0)]])
+    assert re.findall(r'data-bits="(.*?)"', markup) == ["2.0", "1.0", "3.0", "0.0"]
+    assert re.findall(r"<small>(.*?)</small>", markup) == ["3.0 bits, 1.50 a word", "3.0 bits, 1.50 a word"]
+    assert "<small>" not in html.surprisal("lstm", [[token("a", 0.25)]])
+
+
+def test_the_file_that_is_saved_has_every_word_of_every_run():
+    scored = {"a, b": [[token('"x"', 0.25, known=False), token("<eos>", 0.0)]], "c": [[token(EVIL, 0.5)]]}
+    encoded = re.findall(r'download="surprisal.csv" href="data:text/csv;base64,(.*?)"', html.saving(scored))
+    rows = list(csv.DictReader(base64.b64decode(encoded[0]).decode().splitlines()))
+    assert [list(row.values()) for row in rows] == [
+        ["a, b", "1", "1", '"x"', "false", "2"],
+        ["a, b", "1", "2", "<eos>", "true", "inf"],
+        ["c", "1", "1", EVIL, "true", "1"],
+    ]
 
 
 def test_bars_are_as_long_as_their_numbers():
