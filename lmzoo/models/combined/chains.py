@@ -1,6 +1,7 @@
 """The chains of models that are hidden Markov models, and mixtures of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -14,12 +15,21 @@ WHICH = "hidden Markov models, mixtures of them per sentence, and n-grams of few
 """The models of which a pattern has an exact probability."""
 
 
+_chains: MutableMapping[LanguageModel, tuple[list[tuple[int, int]], HiddenChain]] = WeakKeyDictionary()
+"""The chains that were made, with the addresses and versions of the tensors that they were made of."""
+
+
 def chain_of(model: LanguageModel, name: str = "the model") -> HiddenChain:
     """The `HiddenChain` of a model in evaluation mode; a UserError where it is not of a kind that has one."""
     if not isinstance(model, HasChain) or shares(model) is not None:
         raise UserError(f"{name} gives no exact probabilities of patterns", f"{WHICH} do, and can guide others")
-    with torch.no_grad(), evaluating(model):
-        return model.hidden_chain()
+    tensors = [(t.data_ptr(), t._version) for t in (*model.parameters(), *model.buffers())]
+    before, chain = _chains.get(model, (None, None))
+    if chain is None or before != tensors:
+        with torch.no_grad(), evaluating(model):
+            chain = model.hidden_chain()
+        _chains[model] = tensors, chain
+    return chain
 
 
 class ChainMixture:

@@ -90,7 +90,7 @@ class Constrained(LanguageModel):
         weights = (prior[row] + message).where((pairs >= 0)[:, None], -torch.inf)
         sums = product.chain.words(weights)  # (pairs, V)
         joint = sums[inverse[:, product.classes], torch.arange(self.vocabulary_size, device=self.device)]
-        low, high = product.automaton.shortest, product.automaton.longest
+        low, high = product.shortest, product.longest
         may_end = self.accepting[at] & (length >= low) & (length <= (length if high is None else high))
         joint[:, EOS_ID] = (prior + product.ending).logsumexp(1).where(may_end, -torch.inf)
         return joint

@@ -43,6 +43,7 @@ class Product:
     """A pattern's automaton and a chain, with the backward messages.
 
     Attributes:
+        shortest, longest: bounds of the number of words; no bound is None.
         logprob: log p(pattern) in nats.
         left_out: an upper bound of the probability of longer matching sentences that `logprob` leaves out.
         messages: (n, Q, Z) log β_t for t = 1, …, n; later ones are equal to the last.
@@ -63,17 +64,24 @@ class Product:
         self.entered = self._any(self.target, possible)  # (Q, Z) whether z_t = i is possible after arriving in q
         self.left = self._any(self.source, possible) | (self.accepting[:, None] & (self.ending > -torch.inf))
         self.left_out = 0.0
-        low, high = automaton.shortest, automaton.longest
+        self.shortest, self.longest, reached = automaton.shortest, automaton.longest, [torch.arange(self.states) == 0]
+        while bool(reached[-1].any()) and len(reached) <= (self.states if self.longest is None else self.longest):
+            targets = automaton.target[reached[-1][automaton.source]]
+            reached.append(torch.zeros_like(reached[0]).index_fill(0, targets, True))
+        if not bool(reached[-1].any()):  # without cycles there is a longest sentence
+            self.longest = len(reached) - 2
         none = self.mass.new_full((self.states, len(chain.start)), -torch.inf)
-        if high is None:
-            last = self._stationary(none)
-            messages, steps = [last], low - 1
+        if self.longest is None:
+            messages, steps = [self._stationary(none)], self.shortest - 1
         else:
-            if (size := (high + 1) * none.nbytes) > 2**32:
-                raise UserError(f"the messages of {high:,} words need {size / 2**30:.0f} GiB", "ask for fewer words")
-            messages, steps = [none], high
+            if (size := (self.longest + 1) * none.nbytes) > 2**32:
+                problem = f"the messages of {self.longest:,} words need {size / 2**30:.0f} GiB"
+                raise UserError(problem, "ask for fewer words")
+            messages, steps = [none], self.longest
         for t in range(steps, 0, -1):
-            messages.append(self.chain.back(self._choices(messages[-1], t), self.entered))
+            here = torch.ones_like(reached[0]) if t >= len(reached) else reached[t]
+            needed = self.entered & here.to(device)[:, None]
+            messages.append(chain.back(self._choices(messages[-1], t), needed))
         self.messages = torch.stack(messages[::-1])
         first = self._choices(self.message(1), 0)[0]
         self.logprob = float((chain.start + first).logsumexp(0))
@@ -84,15 +92,14 @@ class Product:
 
     def may_end(self, t: int) -> bool:
         """Whether t words are allowed."""
-        low, high = self.automaton.shortest, self.automaton.longest
-        return low <= t and (high is None or t <= high)
+        return self.shortest <= t and (self.longest is None or t <= self.longest)
 
     def edge_counts(self) -> Tensor:
         """(E, Z) log γ, the expected number of uses of each edge by each state, given the pattern."""
         prior = self.chain.start.new_full(self.messages.shape[1:], -torch.inf)
         prior[0] = self.chain.start
         mass, counts, t = self.mass[self.kind], prior.new_full((len(self.kind), prior.shape[1]), -torch.inf), 1
-        while len(self.kind) and t <= (self.automaton.longest or LONGEST):
+        while len(self.kind) and t <= (LONGEST if self.longest is None else self.longest):
             used = prior[self.source] + mass
             further = used + self.message(t)[self.target] - self.logprob
             counts = torch.logaddexp(counts, further)
@@ -159,12 +166,14 @@ class Product:
 
     def _stationary(self, none: Tensor) -> Tensor:
         """(Q, Z) log β of sentences of any length, once what is left out is a small share of p(pattern)."""
-        t, message, remaining = self.automaton.shortest, none, torch.zeros_like(none)
+        t, message, remaining = self.shortest, none, torch.zeros_like(none)
         for _ in range(LONGEST):
             choices, on = self._choices(message, t), self._choices(remaining, None)
             logprob, left_out = ((self.chain.start + v[0]).logsumexp(0) for v in (choices, on))
             self.left_out = float(left_out.exp())
-            if bool(left_out.isneginf()) or float(left_out - logprob) < math.log(TOLERANCE):
+            if float(left_out) < math.log(torch.finfo(left_out.dtype).tiny) or float(left_out - logprob) < math.log(
+                TOLERANCE
+            ):
                 break
             both = torch.cat([choices, on])
             message, remaining = self.chain.back(both, self.entered.repeat(2, 1)).chunk(2)
