@@ -17,6 +17,7 @@ from lmzoo.core.options import Bounds, unfit
 from lmzoo.page import data, html
 from lmzoo.page.examples import Example, example
 from lmzoo.page.guard import HOST, SESSIONS, limited
+from lmzoo.page.theme import theme
 from lmzoo.page.zoo import Zoo
 from lmzoo.protocol.decoding import Decoding
 
@@ -44,6 +45,10 @@ GENERATION = (
 STATES = (
     "Behind each word is a hidden state. Having read up to a word, the model believes in some states; later words make "
     "it change its mind. Move the slider to see at which."
+)
+GAPS = (
+    "An HMM knows what stands in a gap, exactly, from the words on both sides. Write ___ for a word, [a|b] for one of "
+    "several, one … for any number of words, and watch the bars of every gap change with each word elsewhere."
 )
 CONTEXTS = (
     "What does a word mean here? The state of a linear dynamical system at a token, given its whole line, is a vector. "
@@ -107,28 +112,11 @@ def serve(zoo: Zoo, port: int | None = None) -> Demo:
             _frontend=False,  # or Gradio gives up where its own server needs more than 3 seconds for an answer
             app_kwargs={"lifespan": limited(blocks)}, state_session_capacity=SESSIONS, run_history=False,
             js=(folder / "script.js").read_text(encoding="utf-8"),
-            css=(folder / "style.css").read_text(encoding="utf-8"), theme=_theme(gradio),
+            css=(folder / "style.css").read_text(encoding="utf-8"), theme=theme(gradio),
         )  # fmt: skip
     except OSError as error:
         raise UserError(one_line(error).partition(".")[0], "choose a port with --port") from None
     return Demo(blocks, address)
-
-
-def _theme(gradio: Any) -> Any:
-    """Gradio's own, with the fonts of the reader's system and the colours of ``style.css``."""
-    own = {
-        "body_background_fill": ("#f2f4f8", "#10141c"),
-        "block_background_fill": ("#ffffff", "#171c26"),
-        "block_label_text_color": ("#57606a", "#a3adba"),
-        "block_title_text_color": ("#57606a", "#a3adba"),
-        "border_color_primary": ("#d5dae1", "#2f3846"),
-        "input_background_fill": ("#ffffff", "#10141c"),
-        "body_text_color": ("#1f2328", "#e6eaf0"),
-        "body_text_color_subdued": ("#57606a", "#a3adba"),
-    }
-    fonts = {"font": ["system-ui", "sans-serif"], "font_mono": ["ui-monospace", "monospace"]}
-    theme = gradio.themes.Default(primary_hue="indigo", neutral_hue="slate", radius_size="lg", **fonts)
-    return theme.set(**{f"{name}{mode}": pair[i] for name, pair in own.items() for i, mode in enumerate(("", "_dark"))})
 
 
 def check_port(port: int | None) -> None:
@@ -156,6 +144,8 @@ def build(zoo: Zoo) -> Any:
                 page.generation()
             if zoo.hmms:
                 page.states()
+                if zoo.vocabulary.form.of_words:
+                    page.gaps()
             if zoo.systems:
                 page.contexts()
             if zoo.vectors:
@@ -328,6 +318,18 @@ class _Page:
             output = self.html(self.checked(draw, [model, text])(model.value, text.value))
             self.on([model.change, text.change], anew, [model, text], [output, known])
             self.on([known.input], draw, [model, text, known], output)
+
+    def gaps(self) -> None:
+        """The words that may stand in the gaps of a sentence, model under model."""
+        with self.gradio.Tab("Gaps"):
+            self.html(html.lead(GAPS))
+            text = self.field("sentence with gaps", self.first.gaps)
+
+            def draw(text: str) -> str:
+                found = {name: data.gaps(lm, text, ANSWERS) for name, lm in self.zoo.hmms.items()}
+                return html.cards(html.filled(*each) for each in found.items())
+
+            self.shows(draw, text)
 
     def contexts(self) -> None:
         """The tokens nearest to a word in its contexts."""

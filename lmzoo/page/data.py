@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.api import Loaded
+from lmzoo.api.questions import Filled
 from lmzoo.core.errors import UserError, shortened
 from lmzoo.corpus import EOS, Vocabulary
 from lmzoo.corpus.conditions import label_number
@@ -286,6 +287,12 @@ def _ranked(values: Tensor, words: list[str], number: int) -> Ranked:
     best = values.topk(min(number, len(words)))
     found = zip(best.indices.tolist(), best.values.tolist(), strict=True)
     return [(words[word], value) for word, value in found if math.isfinite(value)]
+
+
+def gaps(lm: Loaded, text: str, number: int) -> Filled:
+    """The likeliest words of each gap of a sentence, and the likeliest joint fillings."""
+    _check_length(len(text.split()))
+    return lm.fill(text, number)
 
 
 class Occurrence(NamedTuple):

@@ -18,6 +18,7 @@ class Example(NamedTuple):
     Attributes:
         text: a line whose words are coloured, or come from hidden states.
         begun: the beginning of a line.
+        gaps: a line with gaps.
         contexts: two lines in which a word has different meanings, and the word.
         word: whose neighbours are shown.
         analogies: words a, a*, b.
@@ -25,6 +26,7 @@ class Example(NamedTuple):
 
     text: str
     begun: str
+    gaps: str
     contexts: tuple[tuple[str, str], ...]
     word: str
     analogies: tuple[tuple[str, str, str], ...]
@@ -33,6 +35,7 @@ class Example(NamedTuple):
 NEWS = Example(
     "the bank of england said it will raise interest rates",
     "the bank of ",
+    "the ___ of england said it ___ raise interest rates",
     (
         ("the bank of england raised its rates\nthey live on the bank of the river", "bank"),
         ("they plan to sell the company\nthe plan was approved by the board", "plan"),
@@ -43,6 +46,7 @@ NEWS = Example(
 PYTHON = Example(
     "the class statement defines a new class object .",
     "if the class ",
+    "the ___ statement ___ a new class object .",
     (
         ("a call of the function returns a value\nthe functions that call the method are methods", "call"),
         ("the value is set to N\na set is an object", "set"),
@@ -60,7 +64,7 @@ def example(zoo: Zoo) -> Example:
     words = _drawn(zoo) or zoo.vocabulary.words[1 : WORDS + 1]
     line = " ".join(words)
     first, second, third, *_ = [*words, *words, *words]
-    return Example(line, f"{first} ", ((line, first),), first, ((first, second, third),))
+    return Example(line, f"{first} ", " ".join(["___", *words[1:]]), ((line, first),), first, ((first, second, third),))
 
 
 def _drawn(zoo: Zoo) -> list[str]:

@@ -8,6 +8,7 @@ import html
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from lmzoo.api.questions import Filled
 from lmzoo.core.errors import printable
 from lmzoo.corpus import EOS
 from lmzoo.corpus.form import character
@@ -207,6 +208,15 @@ def coming(found: Mapping[str, data.Next], typed: str) -> str:
         unknown = note(own.warning) if own.warning else ""
         drawn.append(card(name, about, unknown + (bars(own.words, percent, most, typed) if own.words else none)))
     return cards(drawn, beside=True)
+
+
+def filled(name: str, found: Filled) -> str:
+    """The words of each gap side by side, and the sentences that fill all."""
+    gaps = [
+        card(f"gap {n}", "", note("any number of words") if gap is None else bars(gap, percent))
+        for n, gap in enumerate(found.gaps, 1)
+    ]
+    return card(name, f"log p = {found.logprob:.2f} nats", cards(gaps, beside=True) + bars(found.best, percent))
 
 
 # ------------------------------------------------------------------------------------------------------------ states

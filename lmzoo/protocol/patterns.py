@@ -3,7 +3,8 @@
 A pattern is a sequence of items with spaces between them: words; ``_`` or ``___`` for any word; ``…`` or ``...`` for
 any number of words; ``[a|b]`` for one of several words; ``not [a|b]`` for any other word. Several patterns that are
 joined by ``&`` must all hold. One of them may be a number of words, such as ``10..15``, ``10..`` or ``..15``, and
-``not (…)`` around one means that it does not hold. A backslash makes a word of an item: ``\\_``.
+``not (…)`` around one means that it does not hold. A backslash makes a word of an item: ``\\_``. Where a text is cut
+into characters or pieces of words, ``_`` is one of these, and the space between items is none.
 """
 
 import re

@@ -12,7 +12,7 @@ from lmzoo.protocol.model import LanguageModel, State, evaluating
 
 ROWS = 16
 """How many prefixes are read at once."""
-MOST = 2000
+MOST = 600
 """How many prefixes are read before the search is given up."""
 
 

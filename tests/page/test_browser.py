@@ -256,7 +256,7 @@ def test_axe_finds_nothing(served: str, browser: Any, scheme: str):
     page = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme=scheme)
     page.goto(served)
     page.locator(".card").first.wait_for()
-    for tab in ("Surprisal", "Next word", "Generate", "Hidden states", "In context", "Word vectors"):
+    for tab in ("Surprisal", "Next word", "Generate", "Hidden states", "Gaps", "In context", "Word vectors"):
         page.get_by_role("tab", name=tab).click()
         page.locator(".card, .states").locator("visible=true").first.wait_for()
         found = axe.Axe().run(page).response["violations"]

@@ -259,3 +259,16 @@ def test_plain_text_is_cut_as_leaves_the_fewest_words_unknown(text: str, cut: st
     assert without == cut.replace(" .", "")
     own = Form(tokenizer="words")
     assert data.tokenized(Vocabulary(words, own), text) == text
+
+
+@pytest.mark.parametrize("name", ["hmm", "vlhmm"])
+def test_gaps_change_with_the_words_on_either_side(zoo: Zoo, name: str):
+    lm = zoo.models[name]
+    shown = data.gaps(lm, "the ___ barks ___", 3)
+    assert [len(gap) for gap in shown.gaps if gap] == [3, 3]
+    assert shown.gaps[0] != data.gaps(lm, "the ___ sees ___", 3).gaps[0]
+    for sentence, p in shown.best:
+        filled = lm.score(sentence)
+        assert math.exp(filled - shown.logprob) == pytest.approx(p, rel=1e-3)
+    with pytest.raises(UserError, match="has no gap"):
+        data.gaps(lm, LINE, 3)

@@ -186,3 +186,11 @@ def test_probabilities_are_written_in_percent(p: float, text: str):
 def test_other_numbers():
     assert [html.number(value) for value in (1234.56, 0.04, math.inf)] == ["1,234.6", "0.0", "∞"]
     assert [html.probability(p) for p in (0.75, 0.01, 0.0)] == ["0.75", "0.01 (1 in 100)", "0"]
+
+
+def test_gaps_have_bars_and_sentences():
+    found = data.Filled(-12.345, [[(EVIL, 0.75), ("dog", 0.25)], None], [(f"the {EVIL} dog", 0.5)], [])
+    read = Read(html.filled(EVIL, found))
+    assert "script" not in read.tags
+    for part in ("log p = -12.35 nats", "gap 1", "gap 2", "any number of words", "75%", "50%"):
+        assert part in read.text
