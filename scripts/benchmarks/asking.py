@@ -1,6 +1,6 @@
 """What exact questions to a hidden Markov model are worth: text under constraints, and gaps that are filled.
 
-    python scripts/benchmarks/asking.py constraints HMM LSTM --judges NGRAM LSTM2 --pairs 200 > FILE.csv
+    python scripts/benchmarks/asking.py constraints HMM LSTM --judges NGRAM LSTM2 --pairs 200 --texts FILE.tsv > FILE.csv
     python scripts/benchmarks/asking.py gaps HMM FORWARD BACKWARD --sentences 1000 > FILE.csv
 
 All are runs on Penn Treebank, each sentence by itself. `constraints` draws pairs of words that stand together in a
@@ -21,6 +21,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -116,21 +117,27 @@ def constraints(arguments: argparse.Namespace) -> Iterator[dict[str, object]]:
     def pattern(pair: tuple[str, str]) -> str:
         return f"… {pair[0]} … {pair[1]} …"
 
-    texts: dict[str, list[str]] = {method: [] for method in methods}
-    seconds = dict.fromkeys(methods, 0.0)
-    pairs = drawn_pairs(hmm, arguments.pairs)
-    for seed, pair in enumerate(pairs):
-        for method, write in methods.items():
-            begun = time.process_time()
-            try:
-                text = write(pair, seed)
-            except UserError as error:  # of probability 0 under the guide
-                print(f"{method}: {error}", file=sys.stderr)
-                text = None
-            seconds[method] += time.process_time() - begun
-            if text is not None and has_both(text, pair):
-                texts[method].append(text)
-            print(f"{seed}\t{method}\t{' '.join(pair)}\t{text}", file=sys.stderr, flush=True)
+    pairs, file = drawn_pairs(hmm, arguments.pairs), Path(arguments.texts)
+    rows = [line.split("\t") for line in file.read_text("utf-8").splitlines()] if file.exists() else []
+    written = {(int(seed), method): (float(seconds), text) for seed, method, seconds, _, text in rows}
+    with file.open("a", encoding="utf-8") as stream:
+        for seed, pair in enumerate(pairs):
+            for method, write in methods.items():
+                if (seed, method) in written:
+                    continue
+                begun = time.process_time()
+                try:
+                    text = write(pair, seed) or ""
+                except UserError:  # of probability 0 under the guide
+                    text = ""
+                seconds = time.process_time() - begun
+                written[seed, method] = seconds, text
+                stream.write("\t".join([str(seed), method, f"{seconds:.2f}", " ".join(pair), text]) + "\n")
+                stream.flush()
+    texts = {
+        method: [text for seed, pair in enumerate(pairs) if has_both(text := written[seed, method][1], pair)]
+        for method in methods
+    }
     for method, found in texts.items():
         bigrams = [pair for text in found for pair in zip(text.split(), text.split()[1:], strict=False)]
         row: dict[str, object] = {"method": method, "pairs": len(pairs), "holds": f"{len(found) / len(pairs):.1%}"}
@@ -142,7 +149,7 @@ def constraints(arguments: argparse.Namespace) -> Iterator[dict[str, object]]:
             )
         row["words"] = f"{sum(len(text.split()) for text in found) / max(1, len(found)):.1f}"
         row["distinct bigrams"] = f"{len({*bigrams}) / max(1, len(bigrams)):.2f}"
-        row["seconds"] = f"{seconds[method] / len(pairs):.1f}"
+        row["seconds"] = f"{sum(written[seed, method][0] for seed in range(len(pairs))) / len(pairs):.1f}"
         yield row
 
 
@@ -233,6 +240,7 @@ def main() -> None:
     of_pairs.add_argument("lstm")
     of_pairs.add_argument("--judges", nargs="+", default=[])
     of_pairs.add_argument("--pairs", type=int, default=200)
+    of_pairs.add_argument("--texts", default="texts.tsv", help="the sentences, of which those there are not made again")
     of_pairs.set_defaults(measure=constraints)
     of_gaps = kinds.add_parser("gaps")
     for name in ("hmm", "forward", "backward"):
