@@ -1,6 +1,6 @@
 """What exact questions to a hidden Markov model are worth: text under constraints, and gaps that are filled.
 
-    python scripts/benchmarks/asking.py constraints HMM LSTM --judges NGRAM LSTM2 --pairs 200 --texts FILE.tsv > FILE.csv
+    python scripts/benchmarks/asking.py constraints HMM LSTM --judges NGRAM LSTM2 --texts FILE.tsv > FILE.csv
     python scripts/benchmarks/asking.py gaps HMM FORWARD BACKWARD --sentences 1000 > FILE.csv
 
 All are runs on Penn Treebank, each sentence by itself. `constraints` draws pairs of words that stand together in a
