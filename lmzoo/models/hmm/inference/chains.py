@@ -15,6 +15,12 @@ LARGEST = 2**29
 """How many transition probabilities are cached at most; larger models compute them again at each step."""
 
 
+def _of_few(p: Tensor, table: Tensor) -> Tensor:
+    """Multiply p (N, K) by a table (K, L), by those rows of it alone that have a weight: after draws these are few."""
+    some = (p > 0).any(0).nonzero()[:, 0]
+    return p @ table if 4 * len(some) > len(table) else p[:, some] @ table[some]
+
+
 class DenseChain:
     """Every state leads to every state and emits every word.
 
@@ -23,13 +29,14 @@ class DenseChain:
 
     def __init__(self, tables: "DenseTables"):
         self.start, self.emission = tables.start.double(), tables.emission
-        self.transition, self.emitting = tables.transition.double().exp(), tables.emission.exp()
+        self.transition = tables.transition.double().exp()
+        self.emitting = tables.emission.T.exp().contiguous()  # (Z, V), of which a draw needs some rows
 
     def masses(self, classes: Tensor, number: int) -> Tensor:
         frequent = int(classes.bincount(minlength=number)[:number].argmax())  # a class of nearly all words, maybe
         sums = [
             self.emission[classes == c].logsumexp(0) if c != frequent else
-            ((classes == c).to(self.emitting.dtype) @ self.emitting).log()
+            (self.emitting @ (classes == c).to(self.emitting.dtype)).log()
             for c in range(number)
         ]  # fmt: skip
         return torch.stack(sums).double()
@@ -38,10 +45,10 @@ class DenseChain:
         return log_linear(lambda p: p @ self.transition.T, v, torch.float64)
 
     def ahead(self, u: Tensor, needed: Tensor | None = None) -> Tensor:
-        return log_linear(lambda p: p @ self.transition, u, torch.float64)
+        return log_linear(lambda p: _of_few(p, self.transition), u, torch.float64)
 
     def words(self, w: Tensor) -> Tensor:
-        return log_linear(lambda p: p @ self.emitting.T, w, self.emitting.dtype)
+        return log_linear(lambda p: _of_few(p, self.emitting), w, self.emitting.dtype)
 
     def emitted(self, words: Tensor) -> Tensor:
         return self.emission[words].double()
@@ -74,6 +81,7 @@ class BlockChain:
             result, blocks = torch.zeros_like(p), p.view(len(p), self.M, self.S)
             arriving = self._clusters(p > 0)
             leaving = torch.ones_like(arriving) if needed is None else self._clusters(needed)
+            leaving = leaving & arriving.any(1, keepdim=True)
             for c in leaving.any(0).nonzero()[:, 0].tolist():
                 rows = leaving[:, c].nonzero()[:, 0]
                 targets, tiles = self._tiles(c, arriving[rows].any(0))
@@ -92,9 +100,7 @@ class BlockChain:
             for c in leaving.any(0).nonzero()[:, 0].tolist():
                 rows = leaving[:, c].nonzero()[:, 0]
                 targets, tiles = self._tiles(c, arriving[rows].any(0))
-                here = blocks[rows.to(p.device), c]
-                some = (here > 0).any(0)  # often a single state
-                sums = (here[:, some] @ tiles[some]).view(len(rows), -1, self.S)
+                sums = _of_few(blocks[rows.to(p.device), c], tiles).view(len(rows), -1, self.S)
                 result[rows.to(p.device)[:, None], targets] += sums
             return result.flatten(1)
 
@@ -129,7 +135,7 @@ class BlockChain:
                 return targets, tiles
             wanted = wanted.index_fill(0, targets.cpu(), True)
         if int(wanted.sum()) > self.M // 2:
-            targets, tiles = torch.arange(self.M), self.transitions.leaving(source).flatten(1).exp_()
+            targets, tiles = torch.arange(self.M), self.transitions.leaving(source).flatten(1).exp()
         else:
             targets = wanted.nonzero()[:, 0]
             tiles = self.transitions.tiles(torch.full_like(targets, source), targets)

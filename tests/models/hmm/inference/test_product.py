@@ -4,12 +4,12 @@ import math
 
 import pytest
 import torch
-from pattern_oracle import KINDS, LETTERS, VOCABULARY, chi_squared, letters, make, matching, product, scores
+from pattern_oracle import KINDS, LETTERS, VOCABULARY, chi_squared, encoded, letters, make, matching, product, scores
 
 from lmzoo.core.errors import UserError
 from lmzoo.models.hmm.inference import chains
 from lmzoo.models.hmm.inference import product as product_module
-from lmzoo.protocol.model import LanguageModel
+from lmzoo.protocol.model import LanguageModel, evaluating
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -94,3 +94,13 @@ def test_large_models_compute_transitions_again(monkeypatch: pytest.MonkeyPatch)
     expected = product(model, "… a … b").logprob
     monkeypatch.setattr(chains, "LARGEST", 0)
     assert product(model, "… a … b").logprob == pytest.approx(expected)
+
+
+def test_asking_leaves_the_tables_as_they_are(example):
+    """Those of a frozen model are computed once, for scores as well."""
+    model, logprobs = example
+    tokens = torch.tensor([encoded("dcba")])
+    with evaluating(model):
+        product(model, "… a … b …  & ..5")
+        logprob = model(tokens, model.initial_state(1))[0].sum()
+    assert float(logprob) == pytest.approx(logprobs["dcba"])
