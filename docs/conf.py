@@ -1,5 +1,6 @@
 """The configuration of the site: ``sphinx-build -W docs build/site`` makes it, without network."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -21,7 +22,11 @@ exclude_patterns = ["pictures/*.py", "results", "labels", "history", "**/__pycac
 myst_enable_extensions = ["dollarmath", "html_image"]
 myst_heading_anchors = 4
 myst_fence_as_directive = ["mermaid"]
-nb_execution_mode = "off"  # the notebook is shown as it is stored
+nb_execution_mode = "force"  # notebooks are stored without outputs
+nb_execution_raise_on_error = True
+nb_execution_in_temp = True
+nb_execution_timeout = 600  # seconds for a cell
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # for `!lmzoo`
 
 autodoc_inherit_docstrings = False
 autodoc_member_order = "bysource"

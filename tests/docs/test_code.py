@@ -35,10 +35,11 @@ from lmzoo.training.session import LEARNERS
 from lmzoo.words.vectors.method import methods
 
 PAGES = {file.stem: file.read_text("utf-8") for file in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]}
-PAGES |= {"notebook": "\n".join(
-    "".join(cell["source"]) for cell in json.loads((ROOT / "docs/tour.ipynb").read_text("utf-8"))["cells"]
-    if cell["cell_type"] == "markdown"
-)}  # fmt: skip
+for file in sorted((ROOT / "docs/notebooks").glob("*.ipynb")):
+    for cell in json.loads(file.read_text("utf-8"))["cells"]:
+        lines = re.sub("^!", "", "".join(re.findall("^!.*\n?", "".join(cell["source"]), re.M)), flags=re.M)
+        text = "".join(cell["source"]) if cell["cell_type"] == "markdown" else f"```sh\n{lines}\n```"
+        PAGES[file.stem] = f"{PAGES.get(file.stem, '')}\n{text}\n"
 
 
 def fenced(text: str) -> list[tuple[str, str]]:
