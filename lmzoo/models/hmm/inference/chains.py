@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 LARGEST = 2**29
 """How many transition probabilities are cached at most; larger models compute them again at each step."""
 
+AT_ONCE = 16
+"""How many rows of transitions are multiplied at once, so that they stay in the cache of a CPU."""
+
 
 def _of_few(p: Tensor, table: Tensor) -> Tensor:
     """Multiply p (N, K) by a table (K, L), by those rows of it alone that have a weight: after draws these are few."""
@@ -87,7 +90,8 @@ class BlockChain:
                 targets, tiles = self._tiles(c, arriving[rows].any(0))
                 ahead = blocks[rows.to(p.device)]
                 ahead = ahead.flatten(1) if len(targets) == self.M else ahead[:, targets].flatten(1)
-                result[rows.to(p.device), c * self.S : (c + 1) * self.S] = ahead @ tiles.T
+                sums = torch.cat([ahead @ part.T for part in tiles.split(AT_ONCE)], 1)
+                result[rows.to(p.device), c * self.S : (c + 1) * self.S] = sums
             return result
 
         return log_linear(product, v, self.emission.dtype)
