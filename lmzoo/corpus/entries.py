@@ -195,7 +195,7 @@ def text(options: TextOptions) -> Corpus:
         )
     words = read_vocabulary(vocabulary, form) if vocabulary else Limits(min_count, max_size, bool(unknown))
     name = corpus_label({"name": "text", "label": options.label, "train": train, "reverse": reverse})
-    files = {split: text_files(each) for split, each in given.items() if split not in shares}
+    files: dict[str, Sequence[Path]] = {split: text_files(each) for split, each in given.items() if split not in shares}
     read = _labelled if options.condition else _from_files
     parts = split_holdout(files, shares, form) if shares else SplitFiles(files, {}, [], {})
     notes = parts.notes

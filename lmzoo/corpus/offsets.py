@@ -23,7 +23,7 @@ def word_offsets(line: str, form: Form, tokenizer: str | None = None) -> Places:
         text, places = traced(text, places, tokenizer)
     if form.lower:
         text, places = lowered(text, places)
-    if form.tokenizer in TOKENIZERS:  # raw text has none of them
+    if form.tokenizer is not None and form.tokenizer in TOKENIZERS:  # raw text has none of them
         text, places = traced(text, places, form.tokenizer)
     if form.unit == "char":
         found = places[: len(text.removesuffix("\r"))]
