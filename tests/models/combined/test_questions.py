@@ -3,11 +3,14 @@
 import math
 
 import pytest
+import torch
 from pattern_oracle import KINDS, LETTERS, VOCABULARY, letters, make, matching, scores
 
 from lmzoo.core.errors import UserError
+from lmzoo.models.combined.constrained import Constrained
 from lmzoo.models.combined.questions import ask, fill
 from lmzoo.models.ngram.ngram import NGram
+from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.model import LanguageModel, models
 from lmzoo.protocol.patterns import Pattern
 
@@ -70,3 +73,21 @@ def test_what_has_no_exact_answer_is_refused(dense):
     for text, problem in (("… a …", "several gaps"), ("a b", "has no gap"), ("a & _", "is not one sentence")):
         with pytest.raises(UserError, match=problem):
             fill(model, Pattern.parse(text, VOCABULARY), 1)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("kind", ["hmm", "twolevel_hmm", "lowrank_hmm"])
+def test_cuda_answers_as_a_cpu(kind: str):
+    model = make(kind)
+    pattern, text = (Pattern.parse(p, VOCABULARY) for p in ("… a _ & ..5", "a ___ … & ..4"))
+    expected, filled = ask(model, pattern), fill(model, text, 3, samples=2)
+    counts, drawn = expected.product.word_counts().sum(0), Constrained(expected.product).sentences(3, 0, Decoding())
+    model.cuda()
+    found = ask(model, pattern)
+    assert found.product.messages.is_cuda
+    assert found.logprob == pytest.approx(expected.logprob)
+    torch.testing.assert_close(found.product.word_counts().sum(0).cpu(), counts)
+    assert Constrained(found.product).sentences(3, 0, Decoding()) == drawn
+    guided = Constrained(found.product, model).sentences(3, 0, Decoding())
+    assert all(len(tokens) <= 6 for tokens in guided)
+    assert [filling.tokens for filling in fill(model, text, 3, samples=2).best] == [f.tokens for f in filled.best]
