@@ -79,7 +79,7 @@ PAPER = {"light": "#ffffff", "dark": "#0d1117"}
 INK = {"light": "#24292f", "dark": "#d5dbe1"}
 LINES = {"light": "#e7eaed", "dark": "#262c34"}
 HEADING = "| `model=` | what it is | published: comparable | published: best of the kind | ours | ours, WikiText-2 |"
-SHORT = "| `model=` | what it is | published | lmzoo |"
+SHORT = "| `model=` | what it is | published: comparable | published: best of the kind | lmzoo |"
 
 
 @dataclass(frozen=True)
@@ -120,12 +120,12 @@ def table(lines: Iterable[Figure]) -> str:
 
 def short_table(lines: Iterable[Figure]) -> str:
     """README's table, of `IN_README`."""
-    cells = _cells(lines)
-    rows = [
-        f"| `{model}` | {MODELS[model]} | {cells[model][0] or 'none found'} | {cells[model][2]} |"
-        for model in IN_README
-    ]
-    return "\n".join([SHORT, "|---|---|---|---|", *rows]) + "\n"
+    cells, rows = _cells(lines), []
+    for model in IN_README:
+        comparable, best, ours, _ = cells[model]
+        best = best or ("the same" if comparable else "none found")
+        rows.append(f"| `{model}` | {MODELS[model]} | {comparable or 'none found'} | {best} | {ours} |")
+    return "\n".join([SHORT, "|---|---|---|---|---|", *rows]) + "\n"
 
 
 def _cells(lines: Iterable[Figure]) -> dict[str, list[str]]:

@@ -1,5 +1,6 @@
 """Data frames of pandas or polars."""
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +14,8 @@ from lmzoo.core.extras import import_optional
 from lmzoo.corpus.offsets import word_offsets
 from lmzoo.protocol.prediction import at_each_token, entropy_and_rank
 from lmzoo.reports.surprisal import BEFORE
+
+log = logging.getLogger(__name__)
 
 
 def data_frame(columns: Mapping[str, Sequence[Any]]) -> Any:
@@ -36,7 +39,9 @@ def word_columns(
     """
     sizes = [len(row) for row in texts.rows]
     measured = torch.full((sum(sizes), 2), math.nan)
-    if not texts.model.open_vocabulary:
+    if texts.model.open_vocabulary:
+        log.warning("entropy and rank are missing: a transformer has no list of all words")
+    else:
         measured = at_each_token(texts.model, texts.rows, "sentence", entropy_and_rank)
     names = ("text", "position", "word", "known", "surprisal", "entropy", "rank", "log_frequency")
     columns: dict[str, list[Any]] = {name: [] for name in (*names, *BEFORE, "start", "end")}

@@ -425,7 +425,7 @@ def test_a_table_of_few_words_and_a_run_without_words_are_refused(
     nothing = str(table(tmp_path / "t.tsv", [("a", 1, 1, "NA"), ("b", 2, 1, "NA"), ("a", 3, 1, "NA")]))
     assert "error: 0 words of 0 texts" in command(str(words.run.path), nothing, main=reading.main).err
     refused = command(str(characters.run.path), file, main=reading.main)
-    assert "error: no run reads words" in refused.err
+    assert "error: no run has a training text of words" in refused.err
 
 
 def test_words_of_probability_zero_are_told(words: api.Loaded, tmp_path: Path):
