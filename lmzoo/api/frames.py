@@ -41,7 +41,7 @@ def word_columns(
     measured = torch.full((sum(sizes), 2), math.nan)
     if texts.model.open_vocabulary:
         log.warning("entropy and rank are missing: a transformer has no list of all words")
-    else:
+    elif sizes:
         measured = at_each_token(texts.model, texts.rows, "sentence", entropy_and_rank)
     names = ("text", "position", "word", "known", "surprisal", "entropy", "rank", "log_frequency")
     columns: dict[str, list[Any]] = {name: [] for name in (*names, *BEFORE, "start", "end")}

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError, pluralize
-from lmzoo.corpus import EOS, Vocabulary
+from lmzoo.corpus import EOS, EOS_ID, Vocabulary
 from lmzoo.corpus.conditions import unlabelled
-from lmzoo.corpus.form import Form, require_tokenizer
+from lmzoo.corpus.form import NAMES, Form, require_tokenizer
 from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.corpus.vocabulary import utf8
 from lmzoo.protocol.model import LanguageModel
@@ -101,7 +101,11 @@ def _before(
         lines = text.split("\n")
         if alone and len(lines) > 1:
             dropped, lines = dropped or any(lines[:-1]), lines[-1:]
-        found[text] = vocabulary.encode(tokenized(lines, tokenize, vocabulary.form, run), "context")[:-1]
+        tokens = vocabulary.encode(tokenized(lines, tokenize, vocabulary.form, run), "context")[:-1]
+        space = vocabulary.index.get(NAMES[" "], EOS_ID) if vocabulary.form.unit == "char" else EOS_ID
+        if space != EOS_ID and len(tokens) and int(tokens[-1]) not in (space, EOS_ID):
+            tokens = torch.cat([tokens, torch.tensor([space])])
+        found[text] = tokens
     if dropped:
         log.warning("context: %s reads each sentence by itself, so its sentences before have no effect", run)
     return [found[text] for text in contexts]

@@ -23,6 +23,7 @@ def test_each_column_by_hand(trigrams: Loaded):
     frame = trigrams.frame(TEXTS, tokenize="ptb")
     words = ["the", "dog", "'s", "bark", "<eos>", "a", "zebra", "<eos>"]
     assert column(frame, "word") == words
+    assert list(trigrams.frame([])) == list(frame)
     assert column(frame, "text") == [0] * 5 + [1] * 3
     assert column(frame, "position") == [1, 2, 3, 4, 5, 1, 2, 3]
     assert column(frame, "known") == [word != "zebra" for word in words]

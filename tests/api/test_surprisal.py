@@ -5,12 +5,17 @@ import logging
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
 from lmzoo.api import Loaded
+from lmzoo.api.texts import Texts
 from lmzoo.core.errors import UserError
+from lmzoo.corpus import Vocabulary
+from lmzoo.corpus.form import Form
+from lmzoo.protocol.model import models
 
 
 def bits(lm: Loaded, tokens: list[int], first: int = 0) -> list[float]:
@@ -69,6 +74,15 @@ def test_context_is_text_before(lstm: Loaded):
     own = lstm.surprisal([words([6]), words([6])], context=[words([3]), ""])
     assert [value for _, value in own[0]] == pytest.approx(bits(lstm, [3, 6, 0], 1), abs=1e-4)
     assert own[1] == [(word, pytest.approx(value, abs=1e-5)) for word, value in lstm.surprisal(words([6]))]
+
+
+def test_context_and_characters_have_a_space_between_them():
+    vocabulary = Vocabulary(["<eos>", "a", "b", "<space>"], Form(unit="char"))
+    model = models.build({"name": "ngram", "order": 2}, vocabulary_size=4)
+    contexts = {"a": "a b", "a ": "a b", "b\n": "b\nb", "": "b"}
+    read = Texts.read(model, vocabulary, Path("run"), ["b"] * 4, [*contexts], None, alone=False)
+    for row, text in zip(read.rows, contexts.values(), strict=True):
+        assert row.tolist() == vocabulary.encode(text.split("\n")).tolist()
 
 
 def test_sentences_before_do_not_affect_models_of_sentences(
