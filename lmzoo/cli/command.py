@@ -16,6 +16,7 @@ from lmzoo.core.files import destination
 from lmzoo.core.options import unfit
 from lmzoo.core.plugins import load_plugins, named
 from lmzoo.corpus import Vocabulary
+from lmzoo.corpus.form import require_tokenizer
 from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.reports.charts import picture_format
@@ -108,11 +109,9 @@ def bounded(annotation: Any) -> Callable[[str], Any]:
 
 
 def check_tokenize(arguments: argparse.Namespace, vocabulary: Vocabulary, run: Path) -> None:
-    """Raise a UserError if ``--tokenize`` is set for a run that tokenizes itself."""
-    form = vocabulary.form
-    if arguments.tokenize and (form.tokenizer is not None or form.unit == "char"):
-        option = "corpus.unit=char" if form.tokenizer is None else f"corpus.tokenizer={form.tokenizer}"
-        raise UserError(f"--tokenize: {run} cuts text itself ({option})", "leave it out")
+    """Raise a UserError if ``--tokenize`` is set for a run that tokenizes text itself."""
+    if arguments.tokenize:
+        require_tokenizer(arguments.tokenize, vocabulary.form, run)
 
 
 def tokenized(arguments: argparse.Namespace, lines: Sequence[str]) -> list[str]:

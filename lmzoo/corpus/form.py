@@ -123,7 +123,7 @@ PLAIN = Form()
 
 
 def require_tokenizer(name: str, form: Form, run: object) -> None:
-    """Raise a UserError if there is no such tokenizer of plain text, or a run with this form has one of its own."""
+    """Raise a UserError if there is no such tokenizer of plain text, or a run with this form tokenizes text itself."""
     if name not in TOKENIZERS:
         raise UserError(f"tokenize={name}: no such tokenizer", f"choose {' or '.join(TOKENIZERS)}")
     if form.tokenizer is not None or form.unit == "char":

@@ -169,7 +169,7 @@ def test_a_labeller_tells_how_many_words_a_source_has(folder: Path):
 
 def test_a_text_is_not_cut_twice(source: str):
     refused = command(source, "other", "--tokenize", "words", main=score.main).refused()
-    assert "--tokenize: source cuts text itself (corpus.tokenizer=words); leave it out" in refused
+    assert "tokenize=words: source tokenizes text itself (corpus.tokenizer=words); leave it out" in refused
 
 
 def test_a_configuration_of_a_stranger_is_taken_as_text(source: str):
