@@ -105,6 +105,8 @@ def export_folder(source: Path, folder: Path) -> None:
     if folder.is_dir() and any(folder.iterdir()) and not (folder / CODE_FILE).exists():
         raise UserError(f"{folder}: holds other files, and no exported model", "name a new folder")
     run, model, vocabulary = open_run(source, "cpu")
+    if model.open_vocabulary:
+        raise UserError(f"{source}: is a model of transformers already", "give a run")
     if model.whole_sentences or vocabulary.form.reverse or vocabulary.conditions:
         what = "a probability of whole sentences alone" if model.whole_sentences else "labels of its lines"
         what = "corpus.reverse=true" if vocabulary.form.reverse else what

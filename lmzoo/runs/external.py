@@ -24,30 +24,36 @@ TRANSFORMER, TRUSTED = "hf:", "hf-code:"
 class ExternalModel(Run):
     """A model of another program in the place of a run. It has a vocabulary, but no text and no results.
 
-    Attributes:
-        noun: what it is, for errors.
+    Args:
+        path: an ARPA file; or a causal transformer of Hugging Face: a folder, or ``hf:NAME`` for one that transformers
+            knows or downloads.
     """
 
-    noun: str
-
-    def __init__(self, path: Path, name: str):
+    def __init__(self, path: Path):
         super().__init__(path)
+        self.is_arpa = path.is_file()
         self._config = Configuration({
             "corpus": {"name": "text", "context": "sentence"},
-            "model": {"name": name, "path": str(path)},
+            "model": {"name": "arpa" if self.is_arpa else "huggingface", "path": str(path)},
             "trainer": {"first_tokens": None},
+            "plugins": [],
         })  # fmt: skip
 
     def model(self) -> tuple[LanguageModel, Vocabulary]:
         """The model on the CPU, and its words; raise a UserError if it cannot be read."""
-        raise NotImplementedError
+        if self.is_arpa:
+            return Arpa.of_file(self.path)
+        name = str(self.path)
+        model = load_transformer(name.removeprefix(TRANSFORMER).removeprefix(TRUSTED), name.startswith(TRUSTED))
+        return model, model.vocabulary
 
     def vocabulary(self) -> Vocabulary:
         return self.model()[1]
 
     def corpus(self, downloaded: bool = True) -> Corpus:
         """Raise a UserError, as there is none."""
-        raise UserError(f"{self.path}: is {self.noun}, which has no train, valid or test text", "name a file of text")
+        noun = "an ARPA file" if self.is_arpa else "a transformer"
+        raise UserError(f"{self.path}: is {noun}, which has no train, valid or test text", "name a file of text")
 
     def starts(self) -> list[dict[str, Any]]:
         """One start, on a text that is not known."""
@@ -58,32 +64,6 @@ class ExternalModel(Run):
 
     def unfinished(self) -> None:
         """None, as no training is known."""
-
-
-class ArpaRun(ExternalModel):
-    """An ARPA file."""
-
-    noun = "an ARPA file"
-
-    def __init__(self, path: Path):
-        super().__init__(path, "arpa")
-
-    def model(self) -> tuple[LanguageModel, Vocabulary]:
-        return Arpa.of_file(self.path)
-
-
-class TransformerRun(ExternalModel):
-    """A causal transformer of Hugging Face: a folder, or ``hf:NAME`` for one that transformers knows or downloads."""
-
-    noun = "a transformer"
-
-    def __init__(self, path: Path):
-        super().__init__(path, "huggingface")
-
-    def model(self) -> tuple[LanguageModel, Vocabulary]:
-        name = str(self.path)
-        model = load_transformer(name.removeprefix(TRANSFORMER).removeprefix(TRUSTED), name.startswith(TRUSTED))
-        return model, model.vocabulary
 
 
 def stands_for_run(path: Path) -> bool:
@@ -97,9 +77,7 @@ def stands_for_run(path: Path) -> bool:
 
 def run_at(path: Path) -> Run:
     """The run in a folder, or what stands in the place of one; raises as `stands_for_run` does."""
-    if not stands_for_run(path):
-        return Run(path)
-    return ArpaRun(path) if path.is_file() else TransformerRun(path)
+    return ExternalModel(path) if stands_for_run(path) else Run(path)
 
 
 def open_model(path: Path, device: str = "cpu") -> tuple[Run, LanguageModel, Vocabulary]:

@@ -137,6 +137,9 @@ def test_a_folder_for_transformers(folder: Path):
     config = json.loads(Path("hf/config.json").read_text())
     assert config["lmzoo"]["context"] == "sentence"
     assert "lmzoo.huggingface.modeling" in Path("hf/modeling_lmzoo.py").read_text()
+    lines = ["\\data\\", "ngram 1=2", "\\1-grams:", "-0.30103 a", "-0.30103 </s>", "\\end\\"]
+    Path("tiny.arpa").write_text("\n".join(lines))
+    assert command("tiny.arpa", "of-arpa", "--hf", main=export.main).out == "of-arpa\n"
 
 
 def test_no_folder_for_transformers(folder: Path):
