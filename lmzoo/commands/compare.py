@@ -218,7 +218,7 @@ def compare_sentence(
         with error_prefix(str(run.path)):
             line = next(scored(model, vocabulary, [cut(sentence)], "sentence", "--sentence"))
         cuts.append(line.words)
-        read.append(Surprisals(str(folder), (-line.logprobs / math.log(2)).tolist(), line.known.tolist()))
+        read.append(Surprisals(str(folder), (0.0 - line.logprobs / math.log(2)).tolist(), line.known.tolist()))
     words = cuts[0]
     if any(cut != words for cut in cuts):
         words = sentence.split()
