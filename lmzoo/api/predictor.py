@@ -13,7 +13,7 @@ from lmzoo.api import questions
 from lmzoo.core.errors import UserError, nearest
 from lmzoo.core.options import Count, unfit
 from lmzoo.corpus import Context, Vocabulary
-from lmzoo.corpus.conditions import label_number
+from lmzoo.corpus.conditions import label_number, unlabelled
 from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.lines import as_read, encode_prompt, known_words
 from lmzoo.protocol.model import LanguageModel, evaluating
@@ -52,7 +52,8 @@ class Predictor:
         >>> [words[0] for words in lm.expected("the value")]
         [('the', 0...), (..., 0...), ('of', 0...)]
         """
-        tokens, reader, found = self.vocabulary.encode([text]), self._reader(condition), []
+        tokens = self.vocabulary.encode(unlabelled([text], self.vocabulary, "text"))
+        reader, found = self._reader(condition), []
         with evaluating(self.model):
             for token in tokens:
                 found.append(self._likeliest(reader, number))
@@ -97,7 +98,7 @@ class Predictor:
             raise UserError(f"{unfamiliar[0]}: no such option of sample", nearest(unfamiliar[0], names | others))
         prefix = self._encode_prompt(prompt)
         first = [] if prefix is None else prefix.tolist()
-        if pattern is not None or length is not None:
+        if any(option is not None for option in (pattern, length, guide)):
             if tokens is not None or sentences is not None or condition is not None:
                 raise UserError("with pattern or length: samples says how many sentences",
                                 "leave out tokens, sentences and condition")  # fmt: skip

@@ -7,14 +7,16 @@ from typing import NamedTuple
 import torch
 
 from lmzoo.core.errors import UserError
+from lmzoo.core.options import Count, unfit
 from lmzoo.corpus import EOS_ID, Vocabulary
 from lmzoo.corpus.form import require_one_direction
 from lmzoo.models.combined import questions
 from lmzoo.models.combined.chains import chain_of
 from lmzoo.models.combined.constrained import Constrained
-from lmzoo.models.hmm.inference.product import LONGEST, Product
+from lmzoo.models.hmm.inference.product import Product
 from lmzoo.protocol.model import LanguageModel
-from lmzoo.protocol.patterns import Pattern
+from lmzoo.protocol.patterns import LENGTH, Pattern
+from lmzoo.protocol.sampling import LONGEST_SENTENCE
 
 log = logging.getLogger(__name__)
 
@@ -42,14 +44,15 @@ def ask(
     Raises: UserError as `lmzoo.models.combined.questions.ask` and `Pattern.parse` do, and for unknown ``words``.
     """
     numbers = {word: vocabulary.index.get(word, EOS_ID) for word in words or []}
-    if unknown := next((word for word, number in numbers.items() if number == EOS_ID), None):
-        raise UserError(f"words: '{unknown}' is not in the vocabulary")
+    if unknown := [word for word, number in numbers.items() if number == EOS_ID]:
+        raise UserError(f"words: '{unknown[0]}' is not in the vocabulary")
     condition = None if given is None else Pattern.parse(given, vocabulary, "given")
     answer = questions.ask(model, Pattern.parse(pattern, vocabulary), condition)
     if answer.left_out > LEFT_OUT:
         log.warning(
-            "sentences of over %d words, at most %.2g of the probability, are left out", LONGEST, answer.left_out
-        )
+            "sentences of over %d words, at most %.2g of the probability, are left out",
+            LONGEST_SENTENCE, answer.left_out,
+        )  # fmt: skip
     counts = {}
     if numbers and answer.logprob > -math.inf:
         with torch.no_grad():
@@ -79,8 +82,11 @@ def fill(
 ) -> Filled:
     """The k likeliest words of each gap of a sentence, and its k likeliest joint fillings.
 
-    Raises: UserError as `lmzoo.models.combined.questions.fill` and `Pattern.parse` do.
+    Raises: UserError as `lmzoo.models.combined.questions.fill` and `Pattern.parse` do, and for a negative number.
     """
+    for name, number in (("k", k), ("samples", samples)):
+        if wrong := unfit(number, Count):
+            raise UserError(f"{name}={number}: must be {wrong}")
     found = questions.fill(model, Pattern.parse(text, vocabulary, "text"), k, samples=samples, seed=seed)
     if not found.exact:
         log.warning("the joint fillings are too many to compare all; those shown are the best of a beam search")
@@ -89,7 +95,7 @@ def fill(
         best = None if p is None else p.topk(min(k, int((p > 0).sum())))
         gaps.append(best and [(vocabulary.words[word], float(q)) for q, word in zip(*best, strict=True)])
     best = [(vocabulary.decode(filling.tokens[:-1]), math.exp(filling.logprob)) for filling in found.best]
-    return Filled(found.logprob, gaps, best, [vocabulary.decode(filling.tokens[:-1]) for filling in found.samples])
+    return Filled(found.logprob, gaps, best, [vocabulary.decode(tokens[:-1]) for tokens in found.samples])
 
 
 def constrained(
@@ -104,11 +110,15 @@ def constrained(
     Args:
         guide: a hidden Markov model of the same words, if the model itself is none.
 
-    Raises: UserError as `chain_of` and `Pattern.parse` do, for a guide with other words, and if no sentence matches.
+    Raises: UserError as `chain_of` and `Pattern.parse` do, for a guide with other words, if neither a pattern nor a
+        length is given, and if no sentence matches.
     """
     window = None if length is None else str(length) if ".." in str(length) else f"{length}..{length}"
-    text = " & ".join(part for part in (pattern, window) if part is not None)
-    parsed = Pattern.parse(text or "…", vocabulary)
+    if window and not LENGTH.fullmatch(window):
+        raise UserError(f"length {length}: is no number of words", "give one, or bounds such as 10..15")
+    if pattern is None and window is None:
+        raise UserError("there is nothing to guide to", "give a pattern or a length")
+    parsed = Pattern.parse(" & ".join(part for part in (pattern, window) if part is not None), vocabulary)
     base = None
     if guide is not None:
         base, (model, words) = model, guide

@@ -32,7 +32,7 @@ def main() -> int:
     condition = label_number(options.condition, vocabulary)
     begun, labels, cut = [] if prompt is None else prompt.tolist(), None, 0
     allowed = known_words(model, vocabulary) if options.no_unknown else None
-    if options.pattern or options.length or options.guide:
+    if options.matching:
         return _matching(options, decoding, run, model, vocabulary, prompt, allowed)
     if options.beam:
         sentences = beam_search(
@@ -145,12 +145,10 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
     if options.beam and (decoding != Decoding() or options.samples > 1 or options.sentences):
         left_out = "--samples, --sentences, --temperature, --top-k, --top-p, --typical and --repetition"
         raise UserError("--beam draws nothing", f"leave out {left_out}")
-    if options.pattern or options.length or options.guide:
-        if options.condition or options.sentences:
-            raise UserError("--pattern, --length and --guide: --samples says how many sentences",
-                            "leave out --sentences and --condition")  # fmt: skip
-        if not (options.pattern or options.length):
-            raise UserError(f"--guide {options.guide}: there is nothing to guide to", "give --pattern or --length")
+    options.matching = any(option is not None for option in (options.pattern, options.length, options.guide))
+    if options.matching and (options.condition or options.sentences):
+        raise UserError("--pattern, --length and --guide: --samples says how many sentences",
+                        "leave out --sentences and --condition")  # fmt: skip
     return options, decoding
 
 

@@ -4,7 +4,7 @@ A pattern is a sequence of items with spaces between them: words; ``_`` or ``___
 any number of words; ``[a|b]`` for one of several words; ``not [a|b]`` for any other word. Several patterns that are
 joined by ``&`` must all hold. One of them may be a number of words, such as ``10..15``, ``10..`` or ``..15``, and
 ``not (…)`` around one means that it does not hold. A backslash makes a word of an item: ``\\_``. Where a text is cut
-into characters or pieces of words, ``_`` is one of these, and the space between items is none.
+into characters or pieces of words, ``_`` is one of these, and any other item is cut as a word of a text is.
 """
 
 import re
@@ -17,11 +17,13 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError, nearest, shortened
 from lmzoo.corpus import EOS_ID, Vocabulary
+from lmzoo.protocol.sampling import LONGEST_SENTENCE
 
 MOST_STATES = 500
 """The largest number of states of an automaton, before equivalent ones are merged."""
 _ITEM = re.compile(r"(?<!\S)(?:not\s*)?\[[^\]]*\](?!\S)|\S+")
-_LENGTH = re.compile(r"\s*(\d*)\.\.(\d*)\s*")
+LENGTH = re.compile(r"\s*(\d{0,9})\.\.(\d{0,9})\s*")
+"""A number of words, with the bounds as groups."""
 _NEGATED = re.compile(r"\s*not\s*\((.*)\)\s*")
 
 
@@ -100,9 +102,11 @@ class Pattern(NamedTuple):
         for part in re.split(r"(?<!\S)&(?!\S)", text):
             if not part.strip():
                 raise UserError(f"{where} '{shortened(text)}': is empty" + " beside an &" * ("&" in text))
-            if (length := _LENGTH.fullmatch(part)) and part.strip() != "..":
-                low, high = length.groups()
-                pattern &= cls((), len(vocabulary), text, int(low or 0), int(high) if high else None)
+            if (length := LENGTH.fullmatch(part)) and part.strip() != "..":
+                low, high = (int(bound) if bound else None for bound in length.groups())
+                if max(low or 0, high or 0) > LONGEST_SENTENCE:
+                    raise UserError(f"{where}: {part.strip()} is over {LONGEST_SENTENCE:,} words", "ask for fewer")
+                pattern &= cls((), len(vocabulary), text, low or 0, high)
             elif inner := _NEGATED.fullmatch(part):
                 places = _places(inner[1], vocabulary, where)
                 pattern &= cls((places._replace(negated=True),), len(vocabulary), text)
@@ -219,7 +223,8 @@ def _places(text: str, vocabulary: Vocabulary, where: str) -> Places:
 def _words(item: str, vocabulary: Vocabulary, where: str) -> Sequence[int]:
     """The numbers of the words of an item, which are several only where a text is cut into smaller pieces."""
     item = item.removeprefix("\\") or item
-    words = [item] if item in vocabulary.index else vocabulary.form.forwards.words(item)
+    is_word = item in vocabulary.index and not vocabulary.form.of_pieces  # a piece inside words may look like a word
+    words = [item] if is_word else vocabulary.form.forwards.words(item)
     numbers = [vocabulary.index.get(word, EOS_ID) for word in words]
     if item and (not numbers or EOS_ID in numbers):
         raise UserError(f"{where}: '{item}' is not in the vocabulary", nearest(item, vocabulary.index)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from lmzoo.corpus import EOS_ID
 from lmzoo.protocol.model import LanguageModel, State, evaluating
+from lmzoo.protocol.sampling import Candidate
 
 ROWS = 16
 """How many prefixes are read at once."""
@@ -27,13 +28,13 @@ class _Prefix(NamedTuple):
 
 
 @torch.no_grad()
-def likeliest(model: LanguageModel, number: int) -> list[tuple[list[int], float]] | None:
+def likeliest(model: LanguageModel, number: int) -> list[Candidate] | None:
     """The likeliest sentences and their log p in nats, the best first; None if there are too many candidates.
 
     This is a best-first search (A*, Hart, Nilsson & Raphael 1968): no sentence is more probable than its prefix. It
     ends soon if few words are likely at each place, as with `lmzoo.models.combined.constrained.Constrained`.
     """
-    found: list[tuple[list[int], float]] = []
+    found: list[Candidate] = []
     queue: list[tuple[float, int, _Prefix, int]] = []
     order, read = count(), 0
 
@@ -59,7 +60,7 @@ def likeliest(model: LanguageModel, number: int) -> list[tuple[list[int], float]
                 heapq.heappop(queue)
                 offer(prefix, rank + 1)
                 if ended:
-                    found.append(([*prefix.tokens, EOS_ID], -score))
+                    found.append(Candidate([*prefix.tokens, EOS_ID], -score))
                     break
                 chosen.append((score, prefix, rank))
             if not chosen:

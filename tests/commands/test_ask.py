@@ -11,7 +11,7 @@ from command_line import QUICK, TEXT, command
 
 from lmzoo import load
 from lmzoo.api import Loaded
-from lmzoo.commands import ask, fill
+from lmzoo.commands import ask, fill, generate
 from lmzoo.core.errors import UserError
 from lmzoo.corpus.lines import by_line
 from lmzoo.protocol.lines import scored
@@ -103,6 +103,9 @@ def test_mistakes_are_named(run: Path, lm: Loaded):
     for main, line, problem in (
         (ask.main, ["_ xylophone"], "'xylophone' is not in the vocabulary"),
         (ask.main, ["…", "--words", "xylophone"], "'xylophone' is not in the vocabulary"),
+        (ask.main, ["…", "--words", f"{lm.vocabulary.words[2]},"], "'' is not in the vocabulary"),
+        (generate.main, ["--pattern", ""], "is empty"),
+        (generate.main, ["--guide", str(run)], "there is nothing to guide to"),
         (fill.main, [lm.vocabulary.words[2]], "has no gap"),
         (fill.main, ["… _ …"], "several gaps of any number of words"),
     ):
@@ -111,3 +114,10 @@ def test_mistakes_are_named(run: Path, lm: Loaded):
         assert problem in done.err
     with pytest.raises(UserError, match="samples says how many sentences"):
         lm.sample(10, pattern="…")
+    for asked, problem in (
+        (lambda: lm.sample(guide=lm), "there is nothing to guide to"),
+        (lambda: lm.sample(length="ten"), "length ten: is no number of words"),
+        (lambda: lm.fill("___", -1), "k=-1: must be at least 0"),
+    ):
+        with pytest.raises(UserError, match=problem):
+            asked()

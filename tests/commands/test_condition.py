@@ -180,7 +180,7 @@ def test_lines_without_labels_are_scored_whatever_the_label(given: str, tmp_path
     assert problem in command(given, str(tmp_path / "pairs"), main=pairs.main).refused()
     assert f"--sentence: {problem}" in command(given, "--sentence", labelled, main=compare.main).refused()
     assert f"--prompt: {problem}" in command(given, "--prompt", labelled, main=generate.main).refused()
-    for ask in (load(given).surprisal, load(given).next_words):
+    for ask in (load(given).surprisal, load(given).next_words, load(given).expected):
         with pytest.raises(UserError, match=problem):
             ask(labelled)
     assert load(given).score("bank\tball goal") == load(given).score("bank ball goal")  # no label, but a word

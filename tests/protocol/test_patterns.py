@@ -8,6 +8,7 @@ import pytest
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.form import Form
+from lmzoo.corpus.subwords import Subwords
 from lmzoo.protocol import patterns
 from lmzoo.protocol.patterns import Automaton, Pattern
 
@@ -88,6 +89,14 @@ def test_signs_may_be_words_and_characters_are_cut():
     assert accepts(Pattern.parse("ab _ …", characters).automaton(), [1, 2, 3])
 
 
+def test_an_item_is_a_word_where_a_piece_inside_words_looks_like_it():
+    scores = {"▁": -9.0, "t": -9.0, "h": -9.0, "e": -9.0, "th": -1.0, "the": -2.0, "▁the": -3.0}
+    pieces = Subwords("bpe", scores)
+    vocabulary = Vocabulary(pieces.words, Form(unit="bpe", pieces=pieces))
+    for text in ("the", "[the]"):
+        assert accepts(Pattern.parse(text, vocabulary).automaton(), [vocabulary.index["▁the"]])
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -101,6 +110,7 @@ def test_signs_may_be_words_and_characters_are_cut():
         ("a & ", "pattern 'a & ': is empty beside an &"),
         ("a b & 3..", "no sentence matches"),
         ("5..4", "no sentence matches"),
+        ("… & 2001..", "pattern: 2001.. is over 2,000 words"),
         ("… a … & not (… a …)", "no sentence matches"),
     ],
 )

@@ -13,7 +13,7 @@ from lmzoo.models.hmm.inference.product import Product
 from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.patterns import Pattern, Places
-from lmzoo.protocol.sampling import beam_search
+from lmzoo.protocol.sampling import Candidate, beam_search
 from lmzoo.protocol.search import likeliest
 
 
@@ -45,23 +45,8 @@ def ask(model: LanguageModel, pattern: Pattern, given: Pattern | None = None) ->
     return Answer(both.logprob - condition.logprob, _share(condition) + _share(both), both)
 
 
-def _logprob(model: LanguageModel, tokens: list[int]) -> float:
-    return float(model(torch.tensor([tokens], device=model.device), model.initial_state(1))[0].sum())
-
-
 def _share(product: Product) -> float:
-    return product.left_out / max(math.exp(product.logprob), 1e-300)
-
-
-class Filling(NamedTuple):
-    """One way to fill all gaps."""
-
-    tokens: list[int]
-    """The sentence, with `<eos>`."""
-    gaps: list[list[int]]
-    """The words in each gap."""
-    logprob: float
-    """log p(filling | text) in nats."""
+    return product.left_out / (math.exp(product.logprob) or 1.0)
 
 
 class Fillings(NamedTuple):
@@ -71,12 +56,12 @@ class Fillings(NamedTuple):
     """log p of the text, all fillings together, in nats."""
     gaps: list[Tensor | None]
     """For each gap the (V,) probabilities of its word; None for a gap of any number of words."""
-    best: list[Filling]
-    """The likeliest joint fillings, the best first."""
+    best: list[Candidate]
+    """The likeliest sentences with all gaps filled, the best first, and log p(sentence | text)."""
     exact: bool
     """Whether these are known to be the best; else a beam search found them."""
-    samples: list[Filling]
-    """Independent draws."""
+    samples: list[list[int]]
+    """Independent draws of sentences."""
 
 
 @torch.no_grad()
@@ -100,14 +85,11 @@ def fill(model: LanguageModel, pattern: Pattern, k: int, *, samples: int = 0, se
         raise UserError(f"'{pattern.text}': has probability 0 under this model, however it is filled")
     counts = aligned.word_counts()
     constrained = Constrained(matching)
-    best, exact = likeliest(constrained, k), True
-    if best is None:
-        found = beam_search(constrained, max(k, BEAM), LONGEST)[:k]
-        best, exact = [(sentence.tokens, sentence.logprob) for sentence in found], False
-    drawn = [(tokens, _logprob(constrained, tokens)) for tokens in constrained.sentences(samples, seed, Decoding())]
-    lists = [[Filling(tokens, _filled(places, gaps, tokens), p) for tokens, p in some] for some in (best, drawn)]
+    best = likeliest(constrained, k)
+    found = beam_search(constrained, max(k, BEAM), LONGEST)[:k] if best is None else best
     marginals = [counts[gap] if of_a_word else None for gap, of_a_word in gaps]
-    return Fillings(matching.logprob, marginals, lists[0], exact, lists[1])
+    drawn = constrained.sentences(samples, seed, Decoding())
+    return Fillings(matching.logprob, marginals, found, best is not None, drawn)
 
 
 BEAM, LONGEST = 50, 200
@@ -117,14 +99,4 @@ BEAM, LONGEST = 50, 200
 def _gaps(places: Places) -> list[tuple[int, bool]]:
     """The gaps in the order of reading: the number of the place, and whether it has one word."""
     found = [(number, True) for number, place in enumerate(places.places) if place.negated or len(place.words) > 1]
-    return sorted([*found, *((number, False) for number in places.gaps)], key=lambda gap: gap)
-
-
-def _filled(places: Places, gaps: list[tuple[int, bool]], tokens: list[int]) -> list[list[int]]:
-    """The words of a sentence in each gap."""
-    more = len(tokens) - 1 - len(places.places)
-    before = min(places.gaps, default=len(tokens))  # places behind the gap are shifted by its number of words
-    return [
-        tokens[number + more * (number >= before) :][:1] if of_a_word else tokens[number : number + more]
-        for number, of_a_word in gaps
-    ]
+    return sorted([*found, *((number, False) for number in places.gaps)])

@@ -48,11 +48,7 @@ def test_gaps_have_the_shares_of_scored_sentences(example):
                     expected = sum(p for s, p in shares.items() if s[place] == letter) / total
                     assert float(gap[VOCABULARY.index[letter]]) == pytest.approx(expected, abs=1e-9)
                 assert float(gap.sum()) == pytest.approx(1)
-        for filling in [*found.best, *found.samples]:
-            string = letters(filling.tokens)
-            inside = ["".join(VOCABULARY.words[w] for w in words) for words in filling.gaps]
-            expected = {"a": [string[1:2], string[3:4]], "_": [string[:1], string[1:-1]], "[": [string[:1], string[1:]]}
-            assert inside == expected[text[0]]
+        assert {letters(tokens) for tokens in found.samples} <= {*shares}
 
 
 def test_conditional_probabilities(dense):

@@ -31,12 +31,10 @@ from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.numerics.logspace import log_sums
 from lmzoo.protocol.abilities import HiddenChain
 from lmzoo.protocol.patterns import Automaton
-from lmzoo.protocol.sampling import draw
+from lmzoo.protocol.sampling import LONGEST_SENTENCE, draw
 
 TOLERANCE = 1e-7
 """The share of p(pattern) that may be left out where sentences of any length match."""
-LONGEST = 2000
-"""The largest number of words of sentences that are counted."""
 
 
 class Product:
@@ -45,7 +43,8 @@ class Product:
     Attributes:
         shortest, longest: bounds of the number of words; no bound is None.
         logprob: log p(pattern) in nats.
-        left_out: an upper bound of the probability of longer matching sentences that `logprob` leaves out.
+        left_out: an upper bound of the probability of matching sentences of over `LONGEST_SENTENCE` words, which
+            `logprob` leaves out; 0 where the share of longer ones is below `TOLERANCE` before.
         messages: (n, Q, Z) log β_t for t = 1, …, n; later ones are equal to the last.
     """
 
@@ -71,12 +70,11 @@ class Product:
         if not bool(reached[-1].any()):  # without cycles there is a longest sentence
             self.longest = len(reached) - 2
         none = self.mass.new_full((self.states, len(chain.start)), -torch.inf)
+        if (size := (max(self.shortest, self.longest or 0) + 1) * none.nbytes) > 2**32:
+            raise UserError(f"the pattern needs {size / 2**30:.0f} GiB", "ask for fewer words")
         if self.longest is None:
             messages, steps = [self._stationary(none)], self.shortest - 1
         else:
-            if (size := (self.longest + 1) * none.nbytes) > 2**32:
-                problem = f"the messages of {self.longest:,} words need {size / 2**30:.0f} GiB"
-                raise UserError(problem, "ask for fewer words")
             messages, steps = [none], self.longest
         for t in range(steps, 0, -1):
             here = torch.ones_like(reached[0]) if t >= len(reached) else reached[t]
@@ -99,7 +97,7 @@ class Product:
         prior = self.chain.start.new_full(self.messages.shape[1:], -torch.inf)
         prior[0] = self.chain.start
         mass, counts, t = self.mass[self.kind], prior.new_full((len(self.kind), prior.shape[1]), -torch.inf), 1
-        while len(self.kind) and t <= (LONGEST if self.longest is None else self.longest):
+        while len(self.kind) and t <= (LONGEST_SENTENCE if self.longest is None else self.longest):
             used = prior[self.source] + mass
             further = used + self.message(t)[self.target] - self.logprob
             counts = torch.logaddexp(counts, further)
@@ -129,7 +127,7 @@ class Product:
         prior, mass = self.chain.start.expand(len(randoms), -1), self.mass[self.kind]
         allowed = torch.nn.functional.pad(self.kinds[self.kind], (0, 1))[:, self.classes]  # (E, V)
         texts: list[list[int]] = [[] for _ in randoms]
-        for t in range(LONGEST):
+        for t in range(LONGEST_SENTENCE + 1):
             uniform = torch.stack(
                 [torch.rand(3, 1, generator=randoms[row], dtype=torch.float64) for row in rows.tolist()]
             )
@@ -154,7 +152,9 @@ class Product:
                 texts[row].append(word)
             at = self.target[edge].cpu()
             prior = self.chain.ahead(here, self.left[self.target[edge]])
-        raise UserError(f"a sentence has over {LONGEST:,} words", "ask for shorter ones, such as by the pattern ..100")
+        raise UserError(
+            f"a sentence has over {LONGEST_SENTENCE:,} words", "ask for fewer, such as by the pattern ..100"
+        )
 
     def _choices(self, message: Tensor, t: int | None) -> Tensor:
         """(Q, Z) log v_t, given the next messages; no sentence ends where t is None."""
@@ -167,16 +167,14 @@ class Product:
     def _stationary(self, none: Tensor) -> Tensor:
         """(Q, Z) log β of sentences of any length, once what is left out is a small share of p(pattern)."""
         t, message, remaining = self.shortest, none, torch.zeros_like(none)
-        for _ in range(LONGEST):
+        for _ in range(LONGEST_SENTENCE):
             choices, on = self._choices(message, t), self._choices(remaining, None)
             logprob, left_out = ((self.chain.start + v[0]).logsumexp(0) for v in (choices, on))
-            self.left_out = float(left_out.exp())
-            if float(left_out) < math.log(torch.finfo(left_out.dtype).tiny) or float(left_out - logprob) < math.log(
-                TOLERANCE
-            ):
-                break
+            if float(left_out) < max(float(logprob) + math.log(TOLERANCE), math.log(torch.finfo(left_out.dtype).tiny)):
+                return message
             both = torch.cat([choices, on])
             message, remaining = self.chain.back(both, self.entered.repeat(2, 1)).chunk(2)
+        self.left_out = float(left_out.exp())
         return message
 
     def _any(self, labels: Tensor, possible: Tensor) -> Tensor:
