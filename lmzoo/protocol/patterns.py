@@ -74,7 +74,7 @@ class Automaton(NamedTuple):
     accepting: Tensor
     """(Q,) bool."""
     shortest: int
-    """The least number of words of a sentence, beside what the states demand."""
+    """The least number of words of a sentence, in addition to what the states require."""
     longest: int | None
     """The largest number of words."""
 
