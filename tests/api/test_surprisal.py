@@ -78,7 +78,7 @@ def test_context_is_text_before(lstm: Loaded):
 
 def test_context_and_characters_have_a_space_between_them():
     vocabulary = Vocabulary(["<eos>", "a", "b", "<space>"], Form(unit="char"))
-    model = models.build({"name": "ngram", "order": 2}, vocabulary_size=4)
+    model = models.build({"name": "lstm", "hidden": 4}, vocabulary_size=4)
     contexts = {"a": "a b", "a ": "a b", "b\n": "b\nb", "": "b"}
     read = Texts.read(model, vocabulary, Path("run"), ["b"] * 4, [*contexts], None, alone=False)
     for row, text in zip(read.rows, contexts.values(), strict=True):
