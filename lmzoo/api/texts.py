@@ -4,12 +4,13 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError, pluralize
-from lmzoo.corpus import EOS, EOS_ID, Vocabulary
+from lmzoo.corpus import EOS, EOS_ID, Context, Vocabulary
 from lmzoo.corpus.conditions import unlabelled
 from lmzoo.corpus.form import NAMES, Form, require_tokenizer
 from lmzoo.corpus.tokenizer import TOKENIZERS
@@ -65,6 +66,9 @@ class Texts:
         lines = tokenized(texts, tokenize, vocabulary.form, run)
         rows = tokens = [vocabulary.encode(unlabelled([line], vocabulary, "text"), "text") for line in lines]
         if context is not None:
+            if isinstance(context, str) and context in get_args(Context):
+                problem = f'context="{context}": is here the text before each line'
+                raise UserError(problem, f'leave it out, or write context=["{context}"] for the word')
             given = [context] * len(lines) if isinstance(context, str) else [*context]
             before = _before(vocabulary, run, given, len(lines), tokenize, alone or model.forgets_at_eos)
             rows = list(map(torch.cat, zip(before, tokens, strict=True)))

@@ -116,6 +116,8 @@ def test_mistakes(trigrams: Loaded):
         ({"unit": "log10"}, "unit=log10: must be one of bits, nats"),
         ({"tokenize": "moses"}, "tokenize=moses: no such tokenizer; choose ptb or words"),
         ({"context": ["a", "b"]}, "context: has 2 texts for 1; give one, or one for each"),
+        ({"context": "sentence"}, 'context="sentence": is here the text before each line'),
+        ({"context": "stream"}, r'leave it out, or write context=\["stream"\] for the word'),
     ):
         with pytest.raises(UserError, match=problem):
             trigrams.surprisal("the dog", **options)
