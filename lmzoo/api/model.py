@@ -149,7 +149,7 @@ class Loaded(Predictor):
     ) -> Any:
         """Tabulate the words of lines: a data frame of pandas, or of polars where pandas is not installed.
 
-        A row is a word or the `<eos>` of a line. Its columns are those of ``lmzoo score --table``: ``text``, the index
+        A row is a word or the `<eos>` of a line, with the figures of ``lmzoo score --table``: ``text`` is the index
         of the line in ``texts``, from 0; ``position`` in the line, from 1; ``word``; ``known``, whether the model knows
         it; ``surprisal``, and ``entropy`` of the next word in its place, in bits; ``rank``, 1 for the likeliest word;
         ``log_frequency``, log2 of its share of the training text, (c + 1) / (N + V); ``surprisal_1`` and
