@@ -17,6 +17,8 @@ ELSEWHERE = {"index": "README.md", "changes": "CHANGELOG.md"}
 EVIDENCE = re.compile(r"\]\(((?:results|labels|history)/[\w./-]+)\)")
 TABLE = re.compile(r"^\[([^]]+)\]\((benchmarks/[\w/]+\.csv)\)$", re.MULTILINE)
 CODE = re.compile(r"^\[([^]]+)\]\((benchmarks/[\w/]+\.(sh|txt))\)$", re.MULTILINE)
+NO_PAGE = re.compile(r"\[([^]]+)\]\(\.\./[A-Z_]+\.md\)")
+"""A link to a file of the folder above that is no page of the site."""
 MODULE = re.compile(r"\]\(\.\./(lmzoo/[\w/]+)\.py\)")
 MODULES = re.compile(r"^```\{modules\} ([\w.]+)\n```$", re.MULTILINE)
 
@@ -61,6 +63,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
             file = ROOT / ELSEWHERE[page]
             app.env.note_dependency(file)
             text = f"{beside_docs(file.read_text('utf-8'))}\n{text}"
+        text = NO_PAGE.sub(r"\1", text)
         text = re.sub(r"\]\((?:results|labels|history)\)", "](evidence.md)", text)
         text = TABLE.sub(read_table, text)
         text = CODE.sub(read_code, text)

@@ -84,7 +84,7 @@ def test_samples_of_any_length_and_a_limit(dense, monkeypatch: pytest.MonkeyPatc
     found = product(model, "… a …")
     randoms = [torch.Generator().manual_seed(seed) for seed in range(50)]
     assert all(VOCABULARY.index["a"] in text for text in found.draw(randoms))
-    monkeypatch.setattr(product_module, "LONGEST", 3)
+    monkeypatch.setattr(product_module, "LONGEST_SENTENCE", 3)
     with pytest.raises(UserError, match="a sentence has over 3 words"):
         found.draw(randoms)
 
