@@ -167,6 +167,7 @@ class Product:
     def _stationary(self, none: Tensor) -> Tensor:
         """(Q, Z) log β of sentences of any length, once what is left out is a small share of p(pattern)."""
         t, message, remaining = self.shortest, none, torch.zeros_like(none)
+        left_out = none.new_zeros(())
         for _ in range(LONGEST_SENTENCE):
             choices, on = self._choices(message, t), self._choices(remaining, None)
             logprob, left_out = ((self.chain.start + v[0]).logsumexp(0) for v in (choices, on))
