@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from copy import copy
+from typing import Self
 
 import numpy as np
 import torch
@@ -40,26 +42,39 @@ class Words:
 
     The last chunk of a word is padded with at least one space, so the chunks of different words differ.
 
+    Args:
+        as_bytes: whether words are those of `bytes.split`, which need not be UTF-8.
+
     Attributes:
         begin: (W,) offset of each word.
         length: (W,) bytes of each word.
     """
 
-    def __init__(self, text: bytes):
-        if not text.isascii():
+    def __init__(self, text: bytes, as_bytes: bool = False):
+        if not (as_bytes or text.isascii()):
             text = WIDE_SPACE.sub(lambda space: b" " * len(space[0]), text)
-        self.text = b" " + text + b" " * 9
+        self.as_bytes, self.text = as_bytes, b" " + text + b" " * 9
         self.bytes = np.frombuffer(self.text, np.uint8)
-        white = (self.bytes - np.uint8(9) < 5) | (self.bytes - np.uint8(28) < 5)  # 9 … 13 and 28 … 32
+        white = self.bytes - np.uint8(9) < 5  # 9 … 13, and 32 or 28 … 32
+        white |= self.bytes == ord(" ") if as_bytes else self.bytes - np.uint8(28) < 5
         edges = np.flatnonzero(white[1:] != white[:-1])
         self.begin = edges[::2].copy()
         self.length = edges[1::2] - self.begin
 
     def chunk(self, k: int, which: np.ndarray | slice) -> np.ndarray:
         """The k-th chunk of eight bytes of words that have at least 8k bytes."""
-        eights = np.ndarray(len(self.bytes) - 7, np.int64, self.text, strides=(1,))
         inside = np.minimum(self.length[which] - 8 * k, 8)
-        return eights[self.begin[which] + (1 + 8 * k)] & KEEP[inside] | FILL[inside]
+        return self.eight(self.begin[which] + 8 * k) & KEEP[inside] | FILL[inside]
+
+    def eight(self, offsets: np.ndarray) -> np.ndarray:
+        """(N,) int64 the eight bytes from each offset on."""
+        return np.ndarray(len(self.bytes) - 7, np.int64, self.text, strides=(1,))[offsets + 1]
+
+    def select(self, which: np.ndarray) -> Self:
+        """Some of the words."""
+        some = copy(self)
+        some.begin, some.length = self.begin[which], self.length[which]
+        return some
 
     def line_ends(self) -> np.ndarray:
         """(L,) number of words before each line feed."""
@@ -70,6 +85,8 @@ class Words:
         length = self.length[which] + 1  # including the space after it
         shift = self.begin[which] + 1 - (length.cumsum() - length)
         cut = self.bytes[np.arange(length.sum()) + shift.repeat(length)]
+        if self.as_bytes:
+            return [word.decode("utf-8", "surrogateescape") for word in cut.tobytes().split()]
         return cut.tobytes().decode("utf-8", "surrogatepass").split()
 
 
@@ -81,11 +98,12 @@ class WordTable:
 
     Args:
         index: the index of each word, without white space.
+        as_bytes: as in `Words`.
     """
 
-    def __init__(self, index: Mapping[str, int]):
+    def __init__(self, index: Mapping[str, int], as_bytes: bool = False):
         self.index = index
-        words = Words("\n".join(index).encode("utf-8", "surrogatepass"))
+        words = Words("\n".join(index).encode("utf-8", "surrogatepass"), as_bytes)
         self.table = HashTable(torch.from_numpy(self._keys(words)))
         self.numbers = np.fromiter(index.values(), np.int64)
         self.chunks = np.zeros((CHUNKS, len(index)), np.int64)

@@ -23,8 +23,9 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import foreign, input_stream, output_stream, unpacked
+from lmzoo.corpus.lookup import WordTable
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
-from lmzoo.models.ngram.fields import Fields, WordIndex, numbers, split
+from lmzoo.models.ngram.fields import Fields, numbers
 from lmzoo.models.ngram.table import NGramTable
 from lmzoo.numerics.hashing import find
 
@@ -190,7 +191,7 @@ class _Reader:
         if len(long):
             self.fail(self.line + 1 + int(long[0]), f"expected a line of fewer than {LONGEST_LINE:,} bytes")
         begin, self.place = self.place, self.place + (int(feeds[-1]) + 1 if len(feeds) else 0)
-        return split(self.buffer[begin : self.place])
+        return Fields(self.buffer[begin : self.place])
 
     def fail(self, line: int, problem: str) -> NoReturn:
         raise UserError(f"{self.path}, line {line}: {problem}")
@@ -212,8 +213,8 @@ class _Reader:
         sizes, line = self.sizes()
         self.expect(line, "\\1-grams:")
         words, logprob, backoff = self.unigrams(sizes[0])
-        names = [word.encode() for word in words[1:]]
-        index = WordIndex([*names, CAPITAL_UNK, BOS.encode(), EOS.encode()])
+        names = [*words[1:], CAPITAL_UNK.decode(), BOS, EOS]
+        places = WordTable({name: place for place, name in enumerate(names)}, as_bytes=True)
         ordinary = [*range(1, len(words)), words.index(UNK)]
         first, inside, last = (
             torch.tensor([*ordinary, *marks])
@@ -224,7 +225,7 @@ class _Reader:
             section = f"\\{n}-grams:"
             self.expect(self.next_line(section), section)
             tables = [keys for keys, *_ in sections[1:]]
-            sections.append(self.ngrams(tables, len(words), sizes[n - 1], index, [first, *[inside] * (n - 2), last]))
+            sections.append(self.ngrams(tables, len(words), sizes[n - 1], places, [first, *[inside] * (n - 2), last]))
         self.expect(self.next_line("\\end\\"), "\\end\\")
         while line := self.any_line():
             if line.strip():
@@ -273,7 +274,7 @@ class _Reader:
         """(N,) numbers of fields of some lines, from log10 to nats."""
         values = numbers(fields, which)
         if len(wrong := np.flatnonzero(~(values <= most))):  # nor is NaN
-            found = _shown(fields[int(which[wrong[0]])])
+            found = _shown(fields.field(int(which[wrong[0]])))
             self.fail(self.line + 1 + int(lines[wrong[0]]), f"expected {what}, found {found}")
         return torch.from_numpy(np.where(values > LOG_ZERO, values * LN10, -np.inf).astype(np.float32))
 
@@ -289,7 +290,7 @@ class _Reader:
         """The words, as `read_arpa` returns them, and their (V,) log-probabilities and (V,) backoffs."""
         before, names, parts = self.line, [], []
         for fields in self.blocks(1, size):
-            found = [fields[field + 1] for field in fields.first[:-1]]
+            found = [fields.field(field + 1) for field in fields.first[:-1]]
             names += [UNK.encode() if name == CAPITAL_UNK else name for name in found]
             parts.append(self.values(fields, 1))
         place = {name: i for i, name in reversed(list(enumerate(names)))}
@@ -316,20 +317,20 @@ class _Reader:
         return words, logprob, backoff
 
     def ngrams(
-        self, tables: list[Tensor], V: int, size: int, index: WordIndex, columns: list[Tensor]
+        self, tables: list[Tensor], V: int, size: int, places: WordTable, columns: list[Tensor]
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The keys of a section's n-grams, as in `NGramTable`, their log-probabilities and backoffs, in nats.
 
         Args:
             tables: the keys of each order from 2 to n - 1.
             V: the number of unigrams.
-            index: of words; one has the number at its place in the column.
+            places: of words; one has the number at its place in the column.
         """
         n, begin, parts, lines = len(columns), self.line + 1, [], []
         for fields in self.blocks(n, size):
             words = []
             for k, column in enumerate(columns, start=1):
-                place = index.find(fields, fields.first[:-1] + k)
+                place = torch.from_numpy(places.find(fields.select(fields.first[:-1] + k)))
                 for i in (place < 0).nonzero()[:1, 0].tolist():
                     unknown = _shown(fields.of_line(i)[k])
                     self.fail(self.line + 1 + i, f"expected words that are among the 1-grams, found {unknown}")

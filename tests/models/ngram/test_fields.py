@@ -6,7 +6,8 @@ import random
 import numpy as np
 import pytest
 
-from lmzoo.models.ngram.fields import WordIndex, numbers, split
+from lmzoo.corpus.lookup import WordTable
+from lmzoo.models.ngram.fields import Fields, numbers
 
 ODD = [
     "0",
@@ -63,7 +64,7 @@ def test_numbers_are_those_of_python_to_the_last_bit(kind: str):
         "odd": lambda: draw.choice(ODD),
     }
     words = [fields[kind]() for _ in range(5000)] + ODD
-    found = numbers(split((" ".join(words) + "\n").encode()), np.arange(len(words)))
+    found = numbers(Fields((" ".join(words) + "\n").encode()), np.arange(len(words)))
     np.testing.assert_array_equal(found, [by_python(word) for word in words])
     assert np.array_equal(np.signbit(found), np.signbit([by_python(word) for word in words]))
 
@@ -71,13 +72,17 @@ def test_numbers_are_those_of_python_to_the_last_bit(kind: str):
 def test_words_are_those_of_a_dictionary():
     draw = random.Random(0)
     words = list(dict.fromkeys(f"w{i}".encode() * draw.randint(1, 12) for i in range(3000)))
+    words += [word.encode() for word in ("a\u00a0b", "\u2028", "\x1c", "\ufffd", "\ufffd" * 12)]  # no spaces of bytes
     asked = [draw.choice(words) if draw.random() < 0.7 else b"z%d" % i * draw.randint(1, 12) for i in range(5000)]
+    asked += [*words[-5:], b"\xff", b"\xff" * 36]
     place = {word: i for i, word in enumerate(words)}
-    found = WordIndex(words).find(split(b" ".join(asked) + b"\n"), np.arange(len(asked)))
+    table = WordTable({word.decode(): i for word, i in place.items()}, as_bytes=True)
+    fields = Fields(b" ".join([b"1", *asked]) + b"\n")
+    found = table.find(fields.select(np.arange(1, len(asked) + 1)))
     assert found.tolist() == [place.get(word, -1) for word in asked]
 
 
 def test_fields_are_those_of_split():
     lines = [b"", b" a  b\t", b"\tc", b"d\x0be\x0c f\r", b"\x00 \xff\xfe"]
-    found = split(b"\n".join(lines) + b"\n")
+    found = Fields(b"\n".join(lines) + b"\n")
     assert [found.of_line(i) for i in range(len(lines))] == [line.split() for line in lines]
