@@ -21,7 +21,6 @@ from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.reports.charts import picture_format
 from lmzoo.runs.directory import FILES, Run
-from lmzoo.runs.external import open_model
 from lmzoo.runs.listing import find
 
 Wanted = TypeVar("Wanted")
@@ -125,11 +124,6 @@ def text_file(arguments: argparse.Namespace) -> Path:
         problem = f"'{shortened(arguments.text)}': no such file"
         raise UserError(problem, "a text by itself goes through a pipe: echo 'one line' | lmzoo …")
     return Path("/dev/stdin" if arguments.text == "-" else arguments.text)
-
-
-def open_run(folder: Path, device: str) -> tuple[Run, LanguageModel, Vocabulary]:
-    """Open a run or an ARPA file; see `open_model`."""
-    return open_model(folder, device)
 
 
 def warn_of(run: Run, vocabulary: Vocabulary) -> None:

@@ -4,9 +4,10 @@ import json
 import math
 
 from lmzoo.api import questions
-from lmzoo.cli.command import CommandParser, open_run, warn_of
+from lmzoo.cli.command import CommandParser, warn_of
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import printable
+from lmzoo.runs.external import open_model
 from lmzoo.runs.results import finite
 
 PATTERNS = (
@@ -31,7 +32,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_device()
     options = parser.parse_args()
-    run, model, vocabulary = open_run(options.run, options.device)
+    run, model, vocabulary = open_model(options.run, options.device)
     words = options.words.split(",") if options.words else None
     answer = questions.ask(model, vocabulary, options.pattern, options.given, words)
     warn_of(run, vocabulary)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lmzoo.cli.command import CommandParser, RunFolder, bounded, check_output, open_run, warn, warn_of
+from lmzoo.cli.command import CommandParser, RunFolder, bounded, check_output, warn, warn_of
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, error_prefix, pluralize, printable
 from lmzoo.core.files import write_output
@@ -29,7 +29,7 @@ from lmzoo.reports.plot import picture
 from lmzoo.reports.reading import Times, surprisal
 from lmzoo.reports.table import aligned, cell, csv_bytes
 from lmzoo.reports.words import Surprisals, picture_of_bands, picture_of_sentence
-from lmzoo.runs.external import matching
+from lmzoo.runs.external import matching, open_model
 from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL
 from lmzoo.runs.listing import OUTPUTS, names
 
@@ -140,7 +140,7 @@ def _all_scored(
     Raises: UserError, before scoring, if texts, vocabularies or directions differ, required probabilities of words are
         missing, or there is no run; and as `read_logprobs` does.
     """
-    runs = {path: open_run(path, device) for path in paths if not path.is_file()}
+    runs = {path: open_model(path, device) for path in paths if not path.is_file()}
     texts = {path: run.corpus() for path, (run, *_) in runs.items()}
     if not runs:
         raise UserError(f"{paths[0]}: is a file of log p, and so are all others", "give a run of that text beside them")
@@ -208,7 +208,7 @@ def compare_sentence(
     forms: list[Form] = []
     named = names(folders)
     for folder in named.values():
-        run, model, vocabulary = open_run(folder, device)
+        run, model, vocabulary = open_model(folder, device)
         forms.append(vocabulary.form)
         require_one_direction(run.path, forms[-1], folders[0], forms[0])
         warn_of(run, vocabulary)
@@ -246,7 +246,7 @@ def compare_sentence(
 
 def _displayed(folder: Path, words: list[str], device: str, tokenize: str | None) -> Surprisals:
     """The surprisal under a run of the words of a sentence as they are displayed."""
-    _, model, vocabulary = open_run(folder, device)
+    _, model, vocabulary = open_model(folder, device)
     if vocabulary.form.reverse:
         raise UserError(f"{folder}: cuts the sentence into other words than the others", "compare it by itself")
     cut = TOKENIZERS[tokenize] if tokenize and not vocabulary.form.tokenizer else None

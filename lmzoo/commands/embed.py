@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lmzoo.cli.command import CommandParser, check_output, open_run, require_kind, warn, warn_of
+from lmzoo.cli.command import CommandParser, check_output, require_kind, warn, warn_of
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, pluralize, printable
 from lmzoo.core.files import output_stream
@@ -21,6 +21,7 @@ from lmzoo.protocol.abilities import Encoder
 from lmzoo.protocol.encoder import EmbeddedText, embed_lines
 from lmzoo.protocol.lines import known_words, unknown_warning
 from lmzoo.reports.table import tab_lines
+from lmzoo.runs.external import open_model
 
 OCCURRENCES, NEIGHBOURS, AROUND = 5, 5, 3
 """The number of tokens printed per word, of neighbours of each, and of context words on either side."""
@@ -122,7 +123,7 @@ def main() -> int:
     check_output(options.file, inputs=[options.text])
     if options.file:
         check_output(table_of(options.file), inputs=[options.text])
-    run, model, vocabulary = open_run(options.run, options.device)
+    run, model, vocabulary = open_model(options.run, options.device)
     encoder = require_kind(run, model, Encoder, "a model with vectors of tokens, such as model=lds")
     if vocabulary.conditions:
         raise UserError(f"the lines of {run.path} have labels", "give a run without corpus.condition")

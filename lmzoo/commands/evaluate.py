@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from lmzoo.cli.command import CommandParser, open_run, warn
+from lmzoo.cli.command import CommandParser, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.checksums import RESULTS
 from lmzoo.core.errors import UserError, printable, shortened
@@ -19,7 +19,7 @@ from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.protocol.lines import Part, file_parts, known_words, scored_parts
 from lmzoo.protocol.perplexity import Score, checked, perplexity, text_logprobs
 from lmzoo.runs.directory import Run
-from lmzoo.runs.external import run_at
+from lmzoo.runs.external import open_model, run_at
 from lmzoo.runs.results import finite, perplexities
 
 ROUNDED = 0.01
@@ -46,7 +46,7 @@ def evaluate(run_dir: Path, text: str, context: Context | None = None, device: s
 
     Raises: UserError if the folder is not a trained run or the text cannot be read.
     """
-    run, model, vocabulary = open_run(run_dir, device)
+    run, model, vocabulary = open_model(run_dir, device)
     config = run.config()
     memory: Context = context or config["corpus"]["context"]
     started, is_known = time.monotonic(), known_words(model, vocabulary)

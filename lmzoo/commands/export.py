@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import torch
 
-from lmzoo.cli.command import CommandParser, check_output, open_run, require_kind, warn
+from lmzoo.cli.command import CommandParser, check_output, require_kind, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import text_ending, write_output
@@ -25,7 +25,7 @@ from lmzoo.models.ngram.table import NGramTable
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.reports.card import card
 from lmzoo.runs.directory import Run
-from lmzoo.runs.external import run_at
+from lmzoo.runs.external import open_model, run_at
 from lmzoo.runs.kinds import WORD_VECTORS
 from lmzoo.words.vectors.formats import VECTORS, Format, encoded, read_vectors
 
@@ -45,7 +45,7 @@ def words_and_table(source: Path) -> tuple[Sequence[str], NGramTable]:
         names, table = read_arpa(source)
         check_sums(str(source), names, table)
     else:
-        run, model, vocabulary = open_run(source, "cpu")
+        run, model, vocabulary = open_model(source, "cpu")
         warn(run.unfinished())
         table = backoff_table(run, model, vocabulary)
         # The word beyond the vocabulary is <unk>. It is omitted if <unk> is an ordinary word of the text.
@@ -104,7 +104,7 @@ def export_folder(source: Path, folder: Path) -> None:
         raise UserError(f"{folder}: cannot be written ({'is no folder' if folder.is_file() else 'no such folder'})")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / CODE_FILE).exists():
         raise UserError(f"{folder}: holds other files, and no exported model", "name a new folder")
-    run, model, vocabulary = open_run(source, "cpu")
+    run, model, vocabulary = open_model(source, "cpu")
     if model.open_vocabulary:
         raise UserError(f"{source}: is a model of transformers already", "give a run")
     if model.whole_sentences or vocabulary.form.reverse or vocabulary.conditions:

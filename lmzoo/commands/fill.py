@@ -4,10 +4,11 @@ import json
 from typing import Annotated
 
 from lmzoo.api import questions
-from lmzoo.cli.command import CommandParser, open_run, warn_of
+from lmzoo.cli.command import CommandParser, warn_of
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import for_output
 from lmzoo.core.options import Bounds, Count, Size
+from lmzoo.runs.external import open_model
 
 
 def main() -> int:
@@ -27,7 +28,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_device()
     options = parser.parse_args()
-    run, model, vocabulary = open_run(options.run, options.device)
+    run, model, vocabulary = open_model(options.run, options.device)
     found = questions.fill(model, vocabulary, options.text, options.best, options.samples, options.seed)
     warn_of(run, vocabulary)
     if options.json:

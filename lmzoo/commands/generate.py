@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.api import questions
-from lmzoo.cli.command import CommandParser, RunFolder, bounded, open_run, warn, warn_of
+from lmzoo.cli.command import CommandParser, RunFolder, bounded, warn, warn_of
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, for_output
 from lmzoo.core.options import Bounds, Size
@@ -21,12 +21,13 @@ from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import text_logprobs
 from lmzoo.protocol.sampling import beam_search, sample
 from lmzoo.runs.directory import Run
+from lmzoo.runs.external import open_model
 
 
 def main() -> int:
     """Run the command. Returns: the exit code."""
     options, decoding = _read_command_line()
-    run, model, vocabulary = open_run(options.run, options.device)
+    run, model, vocabulary = open_model(options.run, options.device)
     prompt, unknown = encode_prompt(model, vocabulary, options.prompt, "--prompt")
     warn(unknown)
     condition = label_number(options.condition, vocabulary)
@@ -75,7 +76,7 @@ def _matching(
     allowed: Tensor | None,
 ) -> int:
     """Print sentences that match a pattern, with their log p under the model, and under its guide."""
-    guide = None if options.guide is None else open_run(options.guide, options.device)[1:]
+    guide = None if options.guide is None else open_model(options.guide, options.device)[1:]
     constrained = questions.constrained(model, vocabulary, options.pattern, options.length, guide)
     begun = [] if prompt is None else prompt.tolist()
     if options.beam:

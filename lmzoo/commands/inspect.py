@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from lmzoo.cli.command import CommandParser, bounded, check_output, open_run, require_kind, warn_of
+from lmzoo.cli.command import CommandParser, bounded, check_output, require_kind, warn_of
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import write_output
@@ -18,6 +18,7 @@ from lmzoo.models.lds.directions import singular_words
 from lmzoo.models.lds.lds import LinearDynamicalSystem
 from lmzoo.protocol.lines import as_read, known_words
 from lmzoo.reports.inside import picture_of_dynamics, picture_of_states, transitions
+from lmzoo.runs.external import open_model
 
 PAIRS, COMMON = 10, 3000
 """The number of pairs of singular vectors shown of a linear dynamical system, and of frequent words considered."""
@@ -123,7 +124,7 @@ def main() -> int:
     if options.plot and (options.state or options.sentence):
         raise UserError(f"--plot {options.plot}: draws the whole model", "leave out --state and --sentence")
     check_output(picture=options.plot)
-    run, opened, vocabulary = open_run(options.run, options.device)
+    run, opened, vocabulary = open_model(options.run, options.device)
     needed = "a hidden Markov model, such as model=vlhmm, or a linear dynamical system, such as model=lds"
     model = require_kind(run, opened, (DenseHMM, BlockHMM, LinearDynamicalSystem), needed)
     warn_of(run, vocabulary)

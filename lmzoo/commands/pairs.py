@@ -5,12 +5,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lmzoo.cli.command import CommandParser, check_tokenize, open_run, tokenized, warn
+from lmzoo.cli.command import CommandParser, check_tokenize, tokenized, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import read_lines, unpacked_name
 from lmzoo.huggingface.causal import CausalTransformer
 from lmzoo.protocol.lines import Line, scored, unknown_warning
+from lmzoo.runs.external import open_model
 from lmzoo.runs.results import finite
 
 
@@ -105,7 +106,7 @@ def main() -> int:
     arguments = parser.parse_args()
     pairs = [pair for file in arguments.files for pair in read_pairs(file)]
     sentences = tokenized(arguments, [text for pair in pairs for text in (pair.good, pair.bad)])
-    run, model, vocabulary = open_run(arguments.run, arguments.device)
+    run, model, vocabulary = open_model(arguments.run, arguments.device)
     check_tokenize(arguments, vocabulary, arguments.run)
     warn(run.unfinished())
     lines = list(scored(model, vocabulary, sentences, "sentence", "the sentences of the pairs"))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lmzoo.cli.command import CommandParser, RunFolder, check_output, open_run, warn
+from lmzoo.cli.command import CommandParser, RunFolder, check_output, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import write_output
@@ -28,6 +28,7 @@ from lmzoo.reports.reading import (
 )
 from lmzoo.reports.table import aligned, cell, csv_bytes, table_bytes
 from lmzoo.runs.directory import Run
+from lmzoo.runs.external import open_model
 from lmzoo.runs.listing import names
 from lmzoo.runs.loading import source_warnings
 
@@ -93,7 +94,7 @@ def compare_readers(
     read: dict[Path, tuple[str, Surprisal]] = {}
     rare, frequencies_of, texts = None, None, set[str | None]()
     for folder in dict.fromkeys(arguments.runs):
-        run, model, vocabulary = open_run(folder, arguments.device)
+        run, model, vocabulary = open_model(folder, arguments.device)
         whole, reverse = model.whole_sentences, vocabulary.form.reverse
         if whole or reverse or vocabulary.conditions:
             what = "a probability of whole sentences alone" if whole else "labels of its lines"

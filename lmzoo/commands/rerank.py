@@ -7,11 +7,12 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from lmzoo.cli.command import CommandParser, check_tokenize, open_run, text_file, tokenized, warn
+from lmzoo.cli.command import CommandParser, check_tokenize, text_file, tokenized, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, for_output, pluralize
 from lmzoo.core.files import NUMBER, read_lines
 from lmzoo.protocol.lines import scored, unknown_warning
+from lmzoo.runs.external import open_model
 
 GRID = [number / 20 for number in range(101)]
 """The weights of the language model tried by ``--tune``: 0 to 5."""
@@ -112,7 +113,7 @@ def main() -> int:
     arguments, entries, references = _read_command_line()
     texts = [entry.text for entry in entries]
     weights = list(arguments.weights)
-    run, model, vocabulary = open_run(arguments.run, arguments.device)
+    run, model, vocabulary = open_model(arguments.run, arguments.device)
     check_tokenize(arguments, vocabulary, arguments.run)
     warn(run.unfinished())
     lines = list(scored(model, vocabulary, texts, "sentence", arguments.text))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from lmzoo.cli.command import CommandParser, RunFolder, check_output, check_tokenize, open_run, text_file, warn, warn_of
+from lmzoo.cli.command import CommandParser, RunFolder, check_output, check_tokenize, text_file, warn, warn_of
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, for_output, pluralize, printable, printable_json
 from lmzoo.core.files import text_ending, write_output
@@ -27,7 +27,7 @@ from lmzoo.protocol.perplexity import Score, checked, perplexity, text_logprobs
 from lmzoo.reports.surprisal import BEFORE, Row, word_rows
 from lmzoo.reports.table import cell, tab_lines, table_bytes
 from lmzoo.runs.directory import Run
-from lmzoo.runs.external import ExternalModel
+from lmzoo.runs.external import ExternalModel, open_model
 from lmzoo.runs.listing import names
 from lmzoo.runs.results import finite
 
@@ -116,7 +116,7 @@ def _only(arguments: argparse.Namespace) -> Path:
 
 def _opened(folder: Path, arguments: argparse.Namespace) -> _Opened:
     """Open a run and the text for it."""
-    run, model, vocabulary = open_run(folder, arguments.device)
+    run, model, vocabulary = open_model(folder, arguments.device)
     check_tokenize(arguments, vocabulary, folder)
     context = arguments.context or run.config()["corpus"]["context"]
     if arguments.text not in SPLITS:
@@ -194,7 +194,7 @@ def _export(arguments: argparse.Namespace) -> int:
     check_output(arguments.export)
     if arguments.export.suffix != ".npz":
         raise UserError(f"--export {arguments.export}: does not end in .npz, by which it is known", "name such a file")
-    run, model, vocabulary = open_run(_only(arguments), arguments.device)
+    run, model, vocabulary = open_model(_only(arguments), arguments.device)
     if model.whole_sentences:
         raise UserError(f"{run.path}: has a probability of whole sentences alone, none of words", "leave out --export")
     warn_of(run, vocabulary)

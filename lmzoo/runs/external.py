@@ -47,9 +47,6 @@ class ExternalModel(Run):
         model = load_transformer(name.removeprefix(TRANSFORMER).removeprefix(TRUSTED), name.startswith(TRUSTED))
         return model, model.vocabulary
 
-    def vocabulary(self) -> Vocabulary:
-        return self.model()[1]
-
     def corpus(self, downloaded: bool = True) -> Corpus:
         """Raise a UserError, as there is none."""
         noun = "an ARPA file" if self.is_arpa else "a transformer"
