@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from arpa_text import KENLM
 from command_line import Outcome, command
 
 import lmzoo
@@ -17,30 +18,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.page.zoo import Zoo
 from lmzoo.runs.external import open_model
 
-ARPA = """\\data\\
-ngram 1=5
-ngram 2=4
-ngram 3=2
-
-\\1-grams:
--2\t<unk>\t0
--99\t<s>\t-0.5
--1\t</s>\t0
--0.9\ta\t-0.4
--0.8\tb\t-0.3
-
-\\2-grams:
--0.3\t<s> a\t-0.2
--0.35\ta b\t-0.1
--0.2\tb </s>\t0
--0.6\ta </s>\t0
-
-\\3-grams:
--0.15\t<s> a b
--0.15\ta b </s>
-
-\\end\\
-"""
+ARPA = KENLM.replace("\n0\t<s>", "\n-99\t<s>").replace("-0.05\t", "-0.15\t")
 A_B = [-0.3, -0.15, -0.15]
 """log10 p of "a b" and its end, by hand."""
 B_C = [-0.5 - 0.8, -0.3 - 2, -1]

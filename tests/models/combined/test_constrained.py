@@ -5,23 +5,10 @@ import re
 
 import pytest
 import torch
-from pattern_oracle import KINDS, LETTERS, VOCABULARY, encoded, letters, make, matching, product, scores
+from pattern_oracle import LETTERS, VOCABULARY, encoded, letters, make, matching, product
 
 from lmzoo.models.combined.constrained import Constrained
-from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.sampling import sample
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def example(request: pytest.FixtureRequest) -> tuple[LanguageModel, dict[str, float]]:
-    model = make(request.param)
-    return model, scores(model)
-
-
-@pytest.fixture(scope="module")
-def dense() -> tuple[LanguageModel, dict[str, float]]:
-    model = make("hmm")
-    return model, scores(model)
 
 
 def test_word_by_word_probabilities_are_those_of_the_sentences(example):

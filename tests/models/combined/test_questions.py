@@ -4,27 +4,15 @@ import math
 
 import pytest
 import torch
-from pattern_oracle import KINDS, LETTERS, VOCABULARY, letters, make, matching, scores
+from pattern_oracle import LETTERS, VOCABULARY, letters, make, matching
 
 from lmzoo.core.errors import UserError
 from lmzoo.models.combined.constrained import Constrained
 from lmzoo.models.combined.questions import ask, fill
 from lmzoo.models.ngram.ngram import NGram
 from lmzoo.protocol.decoding import Decoding
-from lmzoo.protocol.model import LanguageModel, models
+from lmzoo.protocol.model import models
 from lmzoo.protocol.patterns import Pattern
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def example(request: pytest.FixtureRequest) -> tuple[LanguageModel, dict[str, float]]:
-    model = make(request.param)
-    return model, scores(model)
-
-
-@pytest.fixture(scope="module")
-def dense() -> tuple[LanguageModel, dict[str, float]]:
-    model = make("hmm")
-    return model, scores(model)
 
 
 def test_gaps_have_the_shares_of_scored_sentences(example):

@@ -4,25 +4,12 @@ import math
 
 import pytest
 import torch
-from pattern_oracle import KINDS, LETTERS, VOCABULARY, chi_squared, encoded, letters, make, matching, product, scores
+from pattern_oracle import LETTERS, VOCABULARY, chi_squared, encoded, letters, make, matching, product
 
 from lmzoo.core.errors import UserError
 from lmzoo.models.hmm.inference import chains
 from lmzoo.models.hmm.inference import product as product_module
-from lmzoo.protocol.model import LanguageModel, evaluating
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def example(request: pytest.FixtureRequest) -> tuple[LanguageModel, dict[str, float]]:
-    model = make(request.param)
-    return model, scores(model)
-
-
-@pytest.fixture(scope="module")
-def dense() -> tuple[LanguageModel, dict[str, float]]:
-    model = make("hmm")
-    return model, scores(model)
-
+from lmzoo.protocol.model import evaluating
 
 PATTERNS = {
     "… a … & ..7": ".*a.*",
