@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lmzoo.cli.start import INTERRUPTED
-from lmzoo.core.errors import UserError, one_line, out_of_memory, printable, shortened
+from lmzoo.core.errors import Interrupted, UserError, one_line, out_of_memory, printable, shortened
 from lmzoo.core.files import inputs_kept
 from lmzoo.core.memory import keep_freed_memory
 
@@ -17,7 +17,7 @@ _OUTPUT_LOST = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 def run_command(main: Callable[[], int]) -> None:
-    """Exit with the code of ``main``: 2 after one line on stderr for a user error, 130 after Ctrl-C."""
+    """Exit with the code of ``main``: 2 after one line on stderr for a user error, 130 after Ctrl-C or a signal."""
     _prepare_streams()
     keep_freed_memory()
     try:
@@ -26,8 +26,9 @@ def run_command(main: Callable[[], int]) -> None:
         sys.stdout.flush()
     except UserError as error:
         code = _refuse(one_line(error))
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+    except (KeyboardInterrupt, Interrupted) as stop:
+        saved = ": everything is saved; the same command goes on from here" if isinstance(stop, Interrupted) else ""
+        print(f"interrupted{saved}", file=sys.stderr)
         code = INTERRUPTED
     except BrokenPipeError:
         _drop_output()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hydra.core.hydra_config import HydraConfig
 
 from lmzoo.cli.hydra import run_hydra
-from lmzoo.cli.start import INTERRUPTED, leaving_at_once
+from lmzoo.cli.start import leaving_at_once
 from lmzoo.core.errors import Interrupted, UserError, one_line, printable
 from lmzoo.core.files import write_output
 from lmzoo.runs.last_corpus import corpus_read_once
@@ -57,9 +57,6 @@ def run_jobs(command: str, about: str) -> int:
             run_hydra(job, command, about)
         files = sorted(reports.glob("*.json"), key=lambda file: int(file.stem))
         outcomes = [json.loads(file.read_text("utf-8")) for file in files]
-    except Interrupted:
-        print("interrupted: everything is saved; the same command goes on from here", file=sys.stderr)
-        return INTERRUPTED
     finally:
         shutil.rmtree(reports, ignore_errors=True)
     done = list(dict.fromkeys(Path(folder) for folder, ended in outcomes if ended))

@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import sys
 import threading
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,9 +10,9 @@ import torch
 
 from lmzoo.cli.command import CommandParser, RunFolder, warn
 from lmzoo.cli.hydra import run_hydra
-from lmzoo.cli.start import INTERRUPTED, leaving_at_once
+from lmzoo.cli.start import leaving_at_once
 from lmzoo.commands import COMMANDS
-from lmzoo.core.errors import Interrupted, printable
+from lmzoo.core.errors import printable
 from lmzoo.core.options import Bounds
 from lmzoo.core.progress import Bar
 from lmzoo.page.app import check_port, imported, serve
@@ -51,11 +50,7 @@ def main() -> int:
     with leaving_at_once():
         imported()
     check_port(options.port)
-    try:
-        zoo = Zoo(options.runs or trained(options.device), options.device)
-    except Interrupted:
-        print("interrupted: everything is saved; the same command goes on from here", file=sys.stderr)
-        return INTERRUPTED
+    zoo = Zoo(options.runs or trained(options.device), options.device)
     for note in zoo.notes:
         warn(note)
     page = serve(zoo, options.port)

@@ -30,6 +30,7 @@ import lmzoo
 from lmzoo.api import Loaded
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import EOS_ID
+from lmzoo.corpus.lines import by_line
 from lmzoo.models.combined.chains import chain_of
 from lmzoo.protocol.model import LanguageModel, evaluating
 
@@ -38,8 +39,7 @@ COMMON, LONGEST, DRAWS, BATCH, BEAM = 200, 30, 1000, 50, 10
 
 def lines(tokens: Tensor) -> list[list[int]]:
     """The sentences of a split, without `<eos>`."""
-    ends = (tokens == EOS_ID).nonzero()[:, 0].tolist()
-    return [tokens[begin:end].tolist() for begin, end in zip([0, *(end + 1 for end in ends)], ends, strict=False)]
+    return [line[:-1].tolist() for line in by_line(tokens, tokens)]
 
 
 def drawn_pairs(lm: Loaded, number: int, seed: int = 0) -> list[tuple[str, str]]:

@@ -114,8 +114,8 @@ class BlockChain:
         def product(p: Tensor) -> Tensor:
             blocks, emitting = p.view(len(p), self.M, self.S), self._clusters(p > 0).any(0).tolist()
             sums = [
-                p[:, c] @ table.T if some else p.new_zeros(len(p), len(table))
-                for p, c, table, some in zip([blocks] * self.M, range(self.M), self.emitting, emitting, strict=True)
+                blocks[:, c] @ table.T if some else p.new_zeros(len(p), len(table))
+                for c, (table, some) in enumerate(zip(self.emitting, emitting, strict=True))
             ]
             return torch.cat(sums, 1)[:, self.place]
 
