@@ -112,6 +112,7 @@ def fill_groups(folders: Sequence[Path]) -> None:
     if wanted == _filled:
         return
     store = ConfigStore.instance()
+    vars(store)["__deepcopy__"] = lambda _: store  # Hydra copies what it loads from it
     for group in groups():
         store.repo.pop(group, None)
     for (group, name), entry in wanted.items():
