@@ -1,16 +1,18 @@
 """Command lines and sweeps of the commands that make runs, by Hydra."""
 
 import argparse
+import contextlib
 import json
 import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import hydra
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.utils import get_args_parser
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
@@ -140,7 +142,8 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
     sys.argv = [line[0], *flags, *(along.get(override, override) for override in arguments.overrides)]
     logging.getLogger("hydra_plugins.hydra_optuna_sweeper._impl").addFilter(_unprinted)
     try:
-        hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name=config_name)(as_typed)()
+        with _composed_once():
+            hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name=config_name)(as_typed)()
     except BrokenPipeError:  # by --help | head
         raise
     except (HydraException, OmegaConfBaseException, ValueError, OSError) as error:
@@ -154,6 +157,24 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
         raise UserError(str(stop[0]))
     if stop:
         raise stop[0]
+
+
+@contextlib.contextmanager
+def _composed_once() -> Iterator[None]:
+    """Compose each job of a sweep once; Hydra does so for all jobs at first, to find mistakes, and again for each."""
+    load, ready = ConfigLoaderImpl.load_sweep_config, dict[tuple[str, ...], DictConfig]()
+
+    def load_once(loader: ConfigLoaderImpl, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
+        job = tuple(sweep_overrides)
+        if job in ready:
+            return ready.pop(job)
+        return ready.setdefault(job, load(loader, master_config, sweep_overrides))
+
+    ConfigLoaderImpl.load_sweep_config = load_once
+    try:
+        yield
+    finally:
+        ConfigLoaderImpl.load_sweep_config = load
 
 
 def _needs_hydra(arguments: argparse.Namespace) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from command_line import MODELS, QUICK, TEXT, command, stop_at
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.core_plugins import basic_launcher
 
 from lmzoo.cli.hydra import _swept_along
@@ -189,3 +190,15 @@ def test_the_runs_of_a_sweep_read_their_corpus_once(monkeypatch: pytest.MonkeyPa
     assert read == ["markov"] * 2
     assert command(*sweep, "model.order=1", "corpus.seed=1,2").code == 0
     assert len(read) == 4
+
+
+def test_each_job_of_a_sweep_is_composed_once(monkeypatch: pytest.MonkeyPatch):
+    composed, load = [], ConfigLoaderImpl.load_configuration
+    monkeypatch.setattr(
+        ConfigLoaderImpl, "load_configuration", lambda *a, **k: composed.append(k["overrides"]) or load(*a, **k)
+    )
+    options = [*TEXT, *MODELS["ngram"], "device=cpu"]
+    assert command("-m", *options, "seed=1,2,3").code == 0
+    assert sorted(seed for given in composed for seed in given if seed.startswith("seed=") and "," not in seed) == [
+        f"seed={seed}" for seed in (1, 2, 3)
+    ]
