@@ -24,6 +24,9 @@ LARGEST = 1 << 16
 DEEPEST = 10
 """The limit on nested groups and lists, far above actual depths."""
 
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""PyYAML's fast parser if it was built with it."""
+
 
 def parse(text: str) -> Any:
     """Parse the YAML of a configuration; raises as PyYAML and OmegaConf do, ValueError for aliases or deep nesting.
@@ -33,11 +36,11 @@ def parse(text: str) -> Any:
     return copy.deepcopy(_parsed(text))
 
 
-@functools.lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=256)
 def _parsed(text: str) -> Any:
-    """`parse`, cached, as commands parse the same few texts repeatedly."""
+    """`parse`, cached, as commands parse the same texts repeatedly."""
     depth = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+    for event in yaml.parse(text, Loader=LOADER):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if isinstance(event, yaml.AliasEvent) or depth > DEEPEST:
             raise ValueError("it refers to its own parts" if depth <= DEEPEST else "its groups are nested too deeply")
