@@ -16,9 +16,6 @@ NOT_AS_WRITTEN = "not as the run wrote it (its own checksum is another, or gone)
 
 RESULTS = "results.json"
 
-MOST_BYTES = 1 << 27
-"""The size limit for files of a run, except configuration and trained parameters, far above actual sizes."""
-
 
 def with_checksum(entries: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of JSON entries with their checksum."""
@@ -43,7 +40,7 @@ def check_recorded(file: Path) -> None:
     if not results.exists():
         return
     try:
-        entries = json.loads(read_bytes(results, MOST_BYTES))
+        entries = json.loads(read_bytes(results))
     except (ValueError, RecursionError):
         raise UserError(f"{results}: damaged") from None
     if is_altered(entries):

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from omegaconf import OmegaConf
 
 from lmzoo.core.catalogue import entries
@@ -18,39 +17,21 @@ CONFIGS = next(path for path in (_PACKAGE / "configs", _PACKAGE.parent / "config
 """The folder in an installed package, else at the top of the checkout."""
 
 
-LARGEST = 1 << 16
-"""The size limit of a configuration in bytes, far above actual sizes."""
-
-DEEPEST = 10
-"""The limit on nested groups and lists, far above actual depths."""
-
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""PyYAML's fast parser if it was built with it."""
-
-
 def parse(text: str) -> Any:
-    """Parse the YAML of a configuration; raises as PyYAML and OmegaConf do, ValueError for aliases or deep nesting.
-
-    Aliases are rejected, since a short text with them may expand until memory is full.
-    """
+    """Parse the YAML of a configuration; raises as PyYAML and OmegaConf do."""
     return copy.deepcopy(_parsed(text))
 
 
 @functools.lru_cache(maxsize=256)
 def _parsed(text: str) -> Any:
     """`parse`, cached, as commands parse the same texts repeatedly."""
-    depth = 0
-    for event in yaml.parse(text, Loader=LOADER):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if isinstance(event, yaml.AliasEvent) or depth > DEEPEST:
-            raise ValueError("it refers to its own parts" if depth <= DEEPEST else "its groups are nested too deeply")
     return OmegaConf.to_container(OmegaConf.create(text))
 
 
 def saved(folder: str | Path) -> dict[str, Any]:
     """The configuration in the folder of a run, as it was saved; empty if it cannot be read."""
     try:
-        config = parse(read_bytes(Path(folder) / "config.yaml", LARGEST).decode())
+        config = parse(read_bytes(Path(folder) / "config.yaml").decode())
     except Exception:  # reported when the run is opened
         return {}
     return config if isinstance(config, dict) else {}

@@ -13,7 +13,6 @@ from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.huggingface.extra import imported
 from lmzoo.huggingface.folder import WEIGHTS
 from lmzoo.protocol.model import LanguageModel, State, evaluating, models, where_rows
-from lmzoo.protocol.state_dict import restored
 
 transformers = imported("transformers")
 
@@ -85,7 +84,8 @@ class LmzooForCausalLM(transformers.PreTrainedModel, transformers.GenerationMixi
         config = config if isinstance(config, LmzooConfig) else LmzooConfig.from_pretrained(folder, **place)
         file = imported("transformers.utils").cached_file(folder, WEIGHTS, **place)
         saved = imported("safetensors.torch").load_file(file) | config.lmzoo["extra_state"]
-        model = restored(lambda: cls(config), lambda model: model.load_state_dict(saved))
+        model = cls(config)
+        model.load_state_dict(saved)
         device = options.get("device_map")
         device = device.get("") if isinstance(device, dict) else device
         return model.to("cpu" if device in (None, "auto") else device).eval()

@@ -16,7 +16,6 @@ from lmzoo.labels.formats import Sentence
 from lmzoo.labels.linear_chain import LexicalChain, LexicalOptions
 from lmzoo.labels.model import StateDict, labellers
 from lmzoo.numerics.owlqn import Search
-from lmzoo.protocol.state_dict import shaped
 
 BATCH = 8192
 """The number of words and padding per batch of log Z."""
@@ -134,8 +133,7 @@ class Crf(LexicalChain):
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         super().load_state_dict(state)
         self.dense.load_state_dict(state)
-        none = {"dense": torch.zeros(0, len(self.labels))}
-        self.dense_weights = shaped({**none, **state}, "dense", self.dense.width, len(self.labels))
+        self.dense_weights = state["dense"]
 
     def emission(self, sentences: Sequence[Sentence]) -> Tensor:
         return super().emission(sentences) + self.dense.rows(sentences) @ self.dense_weights

@@ -20,7 +20,6 @@ from lmzoo.labels.model import Opener, StateDict, packed, under, unpacked
 from lmzoo.protocol.abilities import Encoder
 from lmzoo.protocol.encoder import embed_lines
 from lmzoo.protocol.model import LanguageModel, evaluating, models
-from lmzoo.protocol.state_dict import require_kinds, restored, shaped
 from lmzoo.words.vectors.formats import read_vectors
 
 NONE = Idle(("labeller.vectors", None), ("labeller.encoder", None, []))
@@ -90,13 +89,8 @@ class WordEncoder:
     def from_state(cls, name: str, state: Mapping[str, Tensor]) -> "WordEncoder":
         """Restore an encoder from its `state_dict`."""
         options, words = json.loads(unpacked(state["options"])[0]), unpacked(state["words"])
-        weights = under("weights.", state)
-
-        def load(model: LanguageModel) -> None:
-            require_kinds(model, weights)
-            model.load_state_dict(weights)
-
-        model: LanguageModel = restored(lambda: models.build(options, vocabulary_size=len(words)), load)
+        model: LanguageModel = models.build(options, vocabulary_size=len(words))
+        model.load_state_dict(under("weights.", state))
         return cls(name, model.eval(), options, words, bool(state["reverse"]))
 
 
@@ -184,14 +178,10 @@ class Dense:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Restore the features from a state."""
-        kinds = (self.vectors is not None) + len(self.names)
-        self.scales = shaped(state, "scales", kinds) if kinds else torch.ones(0)
+        self.scales = state.get("scales", self.scales)
         if self.vectors is not None:
-            self.matrix = shaped(state, "vectors.matrix", -1, -1)
-            rows = state["vectors.rows"]
-            if rows.ndim != 1 or rows.dtype != torch.int64 or not ((rows >= 0) & (rows < len(self.matrix))).all():
-                raise UserError(f"vectors.rows are not rows of {len(self.matrix):,} vectors")
-            self.table = dict(zip(unpacked(state["vectors.words"]), rows.tolist(), strict=True))
+            self.matrix = state["vectors.matrix"]
+            self.table = dict(zip(unpacked(state["vectors.words"]), state["vectors.rows"].tolist(), strict=True))
         self.encoders = [WordEncoder.from_state(name, under(prefix, state)) for prefix, name in self.names.items()]
 
     @property

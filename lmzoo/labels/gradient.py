@@ -15,7 +15,6 @@ from lmzoo.corpus.vocabulary import EOS
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import Labeller, StateDict, under
 from lmzoo.models.neural.pretrained import Pretrained
-from lmzoo.protocol.state_dict import require_kinds, restored
 
 PREFIX = "network."
 
@@ -130,13 +129,9 @@ class NetworkLabeller(Labeller, Generic[N]):
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         self.load_vocabularies(state)
-        weights = under(PREFIX, state)
-
-        def load(network: N) -> None:
-            require_kinds(network, weights)
-            network.load_state_dict(weights)
-
-        self.network = restored(self.build, load).to(self.device)
+        network = self.build()
+        network.load_state_dict(under(PREFIX, state))
+        self.network = network.to(self.device)
 
 
 def placed(value: Any, device: torch.device) -> Any:

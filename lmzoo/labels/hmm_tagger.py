@@ -8,12 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lmzoo.core.errors import UserError
 from lmzoo.core.memory import require_memory
 from lmzoo.core.options import Depth, Options, Size, configured
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import FEWER, Labeller, StateDict, labellers, packed, unpacked
-from lmzoo.protocol.state_dict import shaped
 
 LEAST = 1e-3
 """Tags of an unknown word below this fraction of the largest probability are not considered (Brants's beam)."""
@@ -164,12 +162,8 @@ class HmmTagger(Labeller):
         states = [*zip(unpacked(state["labels"]), state["capitals"].tolist(), strict=True)]
         words = unpacked(state["words"])
         table = np.zeros((len(words), len(states)))
-        count = shaped(state, "count", len(state["word"]), dtype=torch.float64)
-        table[state["word"].numpy(), state["state"].numpy()] = count.numpy()
-        if not (np.isfinite(table) & (table >= 0)).all() or not table.any(1).all():
-            raise UserError("count is not how often each word has each state")
-        scores = shaped(state, "scores", *[len(states) + 1] * 3, dtype=torch.float64).numpy()
-        self._learn(states, dict(zip(words, table, strict=True)), scores)
+        table[state["word"].numpy(), state["state"].numpy()] = state["count"].numpy()
+        self._learn(states, dict(zip(words, table, strict=True)), state["scores"].numpy())
 
     def _emitted(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The states of a word, and log p(word | state) up to a constant, from counts or frequencies (K,) of states."""

@@ -15,7 +15,6 @@ from lmzoo.labels.formats import Sentence
 from lmzoo.labels.lexical import Lexical
 from lmzoo.labels.model import FEWER, Labeller, StateDict, numbered, packed, unpacked
 from lmzoo.numerics.sparse import SparseRows
-from lmzoo.protocol.state_dict import shaped
 
 BATCH = 4096
 """The number of words and padding per batch of predictions."""
@@ -97,8 +96,8 @@ class LexicalChain(ChainLabeller):
         self.labels = unpacked(state["labels"])
         F, K = len(self.lexical.numbers), len(self.labels)
         table = torch.zeros(F * K)
-        table[state["place"]] = shaped(state, "weight", len(state["place"]))
-        self.weights = table.view(F, K), shaped(state, "moves", K, K), shaped(state, "start", K)
+        table[state["place"]] = state["weight"]
+        self.weights = table.view(F, K), state["moves"], state["start"]
 
     def scores(self, sentences: Sequence[Sentence]) -> Scores:
         _, moves, start = self.weights

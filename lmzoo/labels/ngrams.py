@@ -18,7 +18,6 @@ from lmzoo.core.options import Bounds, Depth, Options, Probability, Seed, Size, 
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import Labeller, StateDict, labellers, packed, unpacked
 from lmzoo.numerics.sparse import SparseRows
-from lmzoo.protocol.state_dict import shaped
 
 Positive = Annotated[float, Bounds(low=1e-10, high=1e10)]
 
@@ -83,8 +82,7 @@ class NGramLabeller(Labeller):
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         self.labels = unpacked(state["labels"])
         self.grams = {gram: i for i, gram in enumerate(unpacked(state["grams"]))}
-        F, K = len(self.grams), len(self.labels)
-        self.weights, self.bias = shaped(state, "weights", F, K), shaped(state, "bias", K)
+        self.weights, self.bias = state["weights"], state["bias"]
 
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
         rows = ([self.grams[x] for x in self._grams(s.words) if x in self.grams] for s in sentences)

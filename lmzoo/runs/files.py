@@ -1,4 +1,4 @@
-"""Files of a run, read with limits on their size and written atomically."""
+"""Files of a run, read with clear errors and written atomically."""
 
 import contextlib
 import json
@@ -6,11 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from lmzoo.core.checksums import MOST_BYTES
-from lmzoo.core.configs import LARGEST
 from lmzoo.core.errors import UserError, out_of_memory, own_place
 from lmzoo.core.files import atomic_stream, own_lines, read_bytes
-from lmzoo.runs.listing import CONFIG
 
 
 class _Unusable(UserError):  # noqa: N818 - a UserError, not a new kind
@@ -47,16 +44,14 @@ class Files:
             return own_lines(self.read(name))
 
     def read(self, name: str) -> bytes:
-        """Read a file of the run; raise a UserError if it is unreadable or larger than any that a run writes."""
-        return read_bytes(self.path / name, LARGEST if name == CONFIG else MOST_BYTES)
+        """Read a file of the run; raise a UserError if it is unreadable."""
+        return read_bytes(self.path / name)
 
     def read_json(self, name: str) -> Any:
         """Read a file of the run as JSON."""
         data = self.read(name)
         try:
-            value = json.loads(data)
-            json.dumps(value, allow_nan=False)  # reject Infinity, which Python reads, and 1e999
-            return value
+            return json.loads(data)
         except (ValueError, RecursionError) as error:
             raise self.unusable(name, f"damaged ({error})") from None
 

@@ -19,7 +19,6 @@ from lmzoo.corpus.user_files import unlike
 from lmzoo.protocol.abilities import Imitates
 from lmzoo.protocol.condition import Conditioned
 from lmzoo.protocol.model import LanguageModel, Trained, models
-from lmzoo.protocol.state_dict import restored
 from lmzoo.runs.device import resolve_device
 from lmzoo.runs.directory import Run
 from lmzoo.runs.kinds import LANGUAGE_MODEL
@@ -56,8 +55,8 @@ def load(run_dir: str | Path, device: str | torch.device = "cpu") -> tuple[Langu
     checkpoint = run.restore("best.pt", "model")
     if checkpoint is None:
         raise UserError(f"{run.path}: has no best.pt yet", "train it first")
-    options = config["model"]
-    model = restored(lambda: build_model(options, vocabulary), lambda m: run.load_weights(m, checkpoint, "best.pt"))
+    model = build_model(config["model"], vocabulary)
+    run.load_weights(model, checkpoint, "best.pt")
     return model.to(where).eval(), vocabulary
 
 

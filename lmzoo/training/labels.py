@@ -15,9 +15,8 @@ from lmzoo.labels.gradient import NetworkLabeller
 from lmzoo.labels.model import Labeller, Opener, TrainedLabeller, labellers
 from lmzoo.labels.tasks import load_task
 from lmzoo.protocol.model import Trained
-from lmzoo.runs.checkpoint import require_numbers
 from lmzoo.runs.directory import Run
-from lmzoo.runs.labellers import load_labeller, restore
+from lmzoo.runs.labellers import load_labeller
 from lmzoo.runs.loading import load, source_warnings
 from lmzoo.training.optimization import Optimization
 from lmzoo.training.session import commands, log
@@ -60,7 +59,6 @@ class NetworkDescent:
 
     def resume(self, progress: Mapping[str, Any]) -> None:
         """Restore `progress`."""
-        require_numbers(progress["network"])
         self.labeller.network.load_state_dict(progress["network"])
         self.optimization.load_state_dict(progress)
 
@@ -101,7 +99,7 @@ class Learning(SteppedLearner[Labeller]):
         return {"learner": self.learner.progress()}
 
     def go_on(self, saved: dict[str, Any]) -> None:
-        restore(self.run, "last.pt", saved["learner"], self.learner.resume)
+        self.learner.resume(saved["learner"])
 
     def described(self) -> Iterator[str]:
         yield from super().described()
@@ -145,7 +143,7 @@ class Learning(SteppedLearner[Labeller]):
                 self.keep()
         checkpoint = self.run.restore("best.pt", "state")
         assert checkpoint is not None
-        restore(self.run, "best.pt", checkpoint["state"], self.model.load_state_dict)
+        self.model.load_state_dict(checkpoint["state"])
         started, measured = time.monotonic(), {}
         for split in ("valid", "test"):
             if split in self.texts:

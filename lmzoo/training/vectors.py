@@ -5,7 +5,6 @@ from typing import Any
 
 from lmzoo.core.errors import UserError
 from lmzoo.corpus.entries import load_corpus
-from lmzoo.protocol.state_dict import shaped
 from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import trained
 from lmzoo.training.session import commands
@@ -46,7 +45,7 @@ class Learning(SteppedLearner[Method]):
 
     def go_on(self, saved: dict[str, Any]) -> None:
         for name, tensor in self.model.state().items():
-            tensor.copy_(shaped(saved["state"], name, *tensor.shape, dtype=tensor.dtype))
+            tensor.copy_(saved["state"][name])
 
     def described(self) -> Iterator[str]:
         yield from super().described()

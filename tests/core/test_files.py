@@ -13,7 +13,6 @@ from lmzoo.core import files
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import (
     atomic_stream,
-    read_bytes,
     read_lines,
     read_pieces,
     read_text,
@@ -113,13 +112,6 @@ def test_what_has_no_words_is_refused_before_it_is_read_to_its_end(tmp_path: Pat
 def test_a_text_may_be_one_long_line(tmp_path: Path):
     (tmp_path / "text").write_bytes(b"word " * 500_000)  # such as text8, of 100 MB
     assert len(read_lines(tmp_path / "text")[0]) == 2_500_000
-
-
-def test_a_file_has_at_most_so_many_bytes(tmp_path: Path):
-    (tmp_path / "file").write_bytes(b"abc")
-    assert read_bytes(tmp_path / "file", most=3) == b"abc"
-    with pytest.raises(UserError, match="file: damaged, as it is larger than 2 bytes"):
-        read_bytes(tmp_path / "file", most=2)
 
 
 def test_a_folder_is_no_text(tmp_path: Path):

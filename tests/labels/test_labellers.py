@@ -12,7 +12,6 @@ import torch
 from lmzoo.core.configs import choices, defaults
 from lmzoo.core.errors import UserError
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.gradient import NetworkLabeller
 from lmzoo.labels.model import Labeller, Opener, TrainedLabeller, labellers, packed, unpacked
 from lmzoo.labels.trees import Tree, parsed
 from lmzoo.training.labels import NetworkDescent, learner_of
@@ -103,35 +102,6 @@ def test_another_one_labels_alike_with_what_is_learnt(name: str):
         for a, b in zip(row, sentence.labels, strict=True)
     ]
     assert sum(right) >= 3 * len(right) // 4
-
-
-@pytest.mark.parametrize(("name", "size"), [("birnn", "hidden"), ("recursive", "embedding"), ("treelstm", "embedding")])
-def test_a_network_that_is_larger_than_its_checkpoint_is_not_built(
-    name: str, size: str, monkeypatch: pytest.MonkeyPatch
-):
-    labeller = built(name)
-    labeller.start(TREES if labeller.kind == "tree" else SENTENCES, seed=3)
-    larger = labellers.build(options(name) | {size: 20_000})
-
-    def embedding(self: Any, *arguments: Any, **options: Any) -> None:
-        assert torch.empty(0).device.type == "meta", "it would take memory"
-        made(self, *arguments, **options)
-
-    made = torch.nn.Embedding.__init__
-    monkeypatch.setattr(torch.nn.Embedding, "__init__", embedding)
-    with pytest.raises(RuntimeError, match="size mismatch"):
-        larger.load_state_dict(labeller.state_dict())
-
-
-@pytest.mark.parametrize("name", [name for name in ALL if issubclass(labellers.entries[name], NetworkLabeller)])
-def test_weights_of_a_network_of_another_kind_of_numbers_are_refused(name: str):
-    labeller = built(name)
-    labeller.start(TREES if labeller.kind == "tree" else SENTENCES, seed=3)
-    state = labeller.state_dict()
-    for key in [key for key, value in state.items() if key.startswith("network.") and value.is_floating_point()]:
-        for dtype in (torch.complex64, torch.int64, torch.bool):
-            with pytest.raises(UserError, match=rf"not this model's weights .*{dtype} in place of torch.float32"):
-                built(name).load_state_dict({**state, key: state[key].to(dtype)})
 
 
 @pytest.mark.parametrize("name", NAMES)

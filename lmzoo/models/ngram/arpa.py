@@ -89,10 +89,6 @@ class Arpa(BackoffModel):
         self.table = table
         self.order = table.order
 
-    def check_tables(self) -> None:
-        if not self.keys.is_meta:
-            self.tables().check(1 + int(self.entry.max()))
-
     def corpus_table(self, vocabulary: Vocabulary) -> NGramTable:
         types = self.table.vocabulary_size
         missing = int((~self.listed).sum())
@@ -169,5 +165,5 @@ def _some(words: Sequence[str], where: str) -> str:
 
 def _take_order(model: Arpa, incompatible: Any) -> None:
     """Take N from the n-grams of a checkpoint."""
-    if not model.entry.is_meta and not incompatible.missing_keys:
+    if not incompatible.missing_keys:
         model.order = model.table.order

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lmzoo.core.errors import UserError
 from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.protocol.model import LanguageModel, State, models
 from lmzoo.protocol.state_dict import sized_by_estimate
@@ -111,16 +110,6 @@ class InfiniGram(LanguageModel):
         self.vocabulary_size = vocabulary_size
         self.register_buffer("keys", torch.zeros(1, dtype=torch.int64))
         sized_by_estimate(self, "keys", constant=True)
-        self.register_load_state_dict_post_hook(lambda model, _: model.check_keys())
-
-    def check_keys(self) -> None:
-        """Raise a UserError where `keys` are not those of a text."""
-        if self.keys.is_meta:
-            return
-        words, ranks = self.keys // max(1, len(self.keys)), self.keys % max(1, len(self.keys))
-        whole = torch.equal(ranks.sort().values, torch.arange(len(ranks), device=ranks.device)) and len(ranks) > 0
-        if not whole or not ((words >= 0) & (words < self.vocabulary_size)).all() or not (self.keys.diff() > 0).all():
-            raise UserError("keys are not those of the contexts of a text")
 
     def tables(self) -> Contexts:
         return Contexts(self.keys.cpu())

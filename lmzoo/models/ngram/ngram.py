@@ -48,12 +48,6 @@ class BackoffModel(WindowModel):
         self.register_buffer("logprob", torch.full((types,), -math.log(types)))
         self.register_buffer("backoff", torch.zeros(types))
         sized_by_estimate(self, "keys", "logprob", "backoff", constant=True)
-        self.register_load_state_dict_post_hook(lambda model, _: model.check_tables())
-
-    def check_tables(self) -> None:
-        """Raise a UserError where the buffers are no table with a unigram for each word."""
-        if not self.keys.is_meta:
-            self.tables().check(self.vocabulary_size)
 
     def tables(self) -> NGramTable:
         return NGramTable(len(self.logprob) - len(self.keys), self.keys, self.logprob, self.backoff)

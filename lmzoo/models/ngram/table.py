@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lmzoo.core.errors import UserError
 from lmzoo.numerics.hashing import HashTable, find
 from lmzoo.numerics.ragged import ranges
 
@@ -58,14 +57,6 @@ class NGramTable:
             end = torch.searchsorted(self.keys, first[-1] * self.vocabulary_size)
             first.append(self.vocabulary_size + int(end))
         return first
-
-    def check(self, types: int) -> None:
-        """Raise a UserError where the tensors do not fit each other, or have fewer unigrams than that."""
-        V, K = self.vocabulary_size, len(self.keys)
-        fits = types <= V and bool((self.keys[:1] >= 0).all() and (self.keys.diff() > 0).all())
-        fits = fits and bool((self.keys // V < torch.arange(V, V + K, device=self.keys.device)).all())
-        if not fits or not self.first_rows()[-2] <= len(self.backoff) <= len(self.logprob):
-            raise UserError("keys, logprob and backoff are not those of one table of n-grams")
 
     @cached_property
     def _places(self) -> HashTable:

@@ -9,7 +9,6 @@ from maxent_oracle import NGRAMS, TEMPLATES, Dense, V, draw, exponential, lines,
 from scipy.optimize import minimize
 from torch import Tensor
 
-from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 
 
@@ -95,15 +94,3 @@ def test_a_checkpoint_with_the_same_features_is_taken():
     trained.collect(text_of(stream([[1, 2, 3, 1], [4]])), possible())
     fresh.load_state_dict(trained.state_dict())
     assert torch.equal(fresh.pairs, trained.pairs)
-
-
-@pytest.mark.parametrize("name", ["nodes", "pairs", "place", "weights"])
-def test_tensors_of_no_features_of_a_text_are_refused(name: str):
-    trained, fresh = (exponential(["c0"], ["w1", "w1 c3"]) for _ in range(2))
-    trained.collect(text_of(stream([[1, 2, 3, 1], [4]])), possible())
-    state, value = trained.state_dict(), trained.state_dict()[name]
-    wrong = {"empty": value[:0], "doubled": torch.cat([value, value]), "negative": value * 0 - 1}
-    for what, tensor in wrong.items():
-        if (name, what) != ("weights", "negative"):
-            with pytest.raises(UserError, match="not those of the features of one text"):
-                fresh.load_state_dict({**state, name: tensor})
