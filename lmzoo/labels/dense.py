@@ -95,8 +95,6 @@ class WordEncoder:
 
 
 class DenseOptions(Options):
-    """The options of a labeller with `Dense` features."""
-
     vectors: Source | None = None
     """a run of ``lmzoo vectors``, or a file of word vectors, whose components are features; None: none."""
     encoder: Source | Sequence[Source] | None = None

@@ -22,8 +22,6 @@ N = TypeVar("N", bound=nn.Module)
 
 
 class DescentOptions(Options):
-    """The options of gradient descent."""
-
     epochs: Size
     """how often train is read."""
     batch: Size

@@ -101,8 +101,6 @@ class Suffixes:
 
 
 class HmmTaggerOptions(Options):
-    """The options of `HmmTagger`."""
-
     rare: Size = 10
     """suffixes are counted of words that train has so often at most."""
     suffix: Depth = 5

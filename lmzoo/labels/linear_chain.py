@@ -55,8 +55,6 @@ class ChainLabeller(Labeller):
 
 
 class LexicalOptions(Options):
-    """The options of a labeller with `Lexical` features."""
-
     min_count: Size = 1
     """features that train has less often are left out."""
     clusters: Source | None = None

@@ -20,8 +20,6 @@ from lmzoo.labels.model import StateDict, labellers, numbered, packed, unpacked
 
 
 class LocalOptions(DescentOptions, DenseOptions):
-    """The options of the local tagger."""
-
     around: Annotated[int, Bounds(low=0, high=10), NONE] = 1
     epochs: Size = 20
     batch: Size = 128

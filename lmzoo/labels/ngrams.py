@@ -26,8 +26,6 @@ ITERATIONS = 10_000
 
 
 class NGramTextOptions(Options):
-    """The options of a labeller of texts by their n-grams."""
-
     order: Depth = 2
     """the longest n-gram."""
     prefixes: Sequence[Size] = ()
@@ -91,8 +89,6 @@ class NGramLabeller(Labeller):
 
 
 class NaiveBayesOptions(NGramTextOptions):
-    """The options of `NaiveBayes`."""
-
     alpha: Positive = 1.0
     """what is added to each count of an n-gram with a label."""
 
@@ -113,8 +109,6 @@ class NaiveBayes(NGramLabeller):
 
 
 class LogisticRegressionOptions(NGramTextOptions):
-    """The options of `LogisticRegression`."""
-
     l2: Positive = 1.0
     """the penalty is half of it times the sum of the squared weights; with two labels w is that of their
     difference."""
@@ -139,8 +133,6 @@ class LogisticRegression(NGramLabeller):
 
 
 class NBSVMOptions(NGramTextOptions):
-    """The options of `NBSVM`."""
-
     alpha: Positive = 1.0
     """what is added to each count of an n-gram, with the label and without."""
     cost: Positive = 1.0

@@ -28,8 +28,6 @@ def best_path(emissions: np.ndarray, moves: np.ndarray, start: np.ndarray) -> np
 
 
 class PerceptronOptions(LexicalOptions):
-    """The options of the averaged perceptron."""
-
     epochs: Size = 10
     """how often train is read."""
 

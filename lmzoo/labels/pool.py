@@ -18,8 +18,6 @@ from lmzoo.labels.model import StateDict, labellers, packed, under, unpacked
 
 
 class PoolOptions(Options):
-    """The options of `Pool`."""
-
     runs: Sequence[Source] = ()
     """folders of runs of labeller=crf, birnn or pool of one text, such as
     [outputs/chunk/crf,outputs/chunk/birnn]."""

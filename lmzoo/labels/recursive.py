@@ -21,8 +21,6 @@ BATCH = 256
 
 
 class RecursiveOptions(DescentOptions):
-    """The options of a recursive neural network."""
-
     epochs: Size = 8
     batch: Size = 25
     """trees of a step."""
@@ -137,8 +135,6 @@ class RecursiveNetwork(RecursiveLabeller):
 
 
 class TensorOptions(RecursiveOptions):
-    """The options of a recursive neural tensor network."""
-
     embedding: Size = 25
     lr: NonNegative = 0.002
     """the optimizer's rate; it is small, since 4 embedding² entries of V add up in each unit."""
@@ -156,8 +152,6 @@ class RecursiveTensorNetwork(RecursiveLabeller):
 
 
 class TreeLSTMOptions(RecursiveOptions):
-    """The options of a tree-LSTM."""
-
     embedding: Size = 100
     dropout: Dropout = 0.5
     epochs: Size = 10

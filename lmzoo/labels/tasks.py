@@ -180,8 +180,6 @@ def odd_labels(texts: Mapping[str, LabelledText], of_entities: bool) -> Iterator
 
 
 class LabelledWordsOptions(TaskOptions):
-    """The options of `LabelledWords`."""
-
     word: Count = 0
     """the column of words, the first being 0."""
     label: Count = 1
@@ -296,8 +294,6 @@ class LabelledWords(Task):
 
 
 class LabelledTextsOptions(TaskOptions):
-    """The options of `LabelledTexts`."""
-
     folds: Folds | None = None
     """how many parts train is dealt to, as cards are, after its lines were shuffled; one of them is test, for
     cross-validation. None: there are files."""

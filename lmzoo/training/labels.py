@@ -25,8 +25,6 @@ from lmzoo.training.steps import SteppedLearner, SteppedOptions
 
 @commands.register("label")
 class Options(SteppedOptions):
-    """The options of ``configs/label.yaml``."""
-
     task: dict
     labeller: dict
 

@@ -39,8 +39,6 @@ STEPS_PER_POINT = 10
 
 @commands.register("train")
 class Options(RunOptions):
-    """The options of ``configs/train.yaml``; its ``stages`` are separate runs."""
-
     deterministic: bool
     """whether only algorithms are used that give the same bits every time, which are slower on a GPU."""
     corpus: dict

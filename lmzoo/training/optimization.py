@@ -25,8 +25,6 @@ schedules = Registry("schedule")
 
 
 class OptimizerOptions(Options):
-    """The options of every optimizer."""
-
     lr: NonNegative
     """the learning rate, which the schedule changes."""
     weight_decay: NonNegative = 0.0
@@ -34,8 +32,6 @@ class OptimizerOptions(Options):
 
 
 class AdamOptions(OptimizerOptions):
-    """The options of Adam."""
-
     lr: NonNegative = 0.003
     beta1: BelowOne = 0.9
     """the decay of the average of the gradients."""
@@ -52,8 +48,6 @@ def adam(parameters: Parameters, options: AdamOptions) -> Optimizer:
 
 
 class AdamWOptions(AdamOptions):
-    """The options of AdamW."""
-
     weight_decay: NonNegative = 0.0
     """a step takes lr times so much of each weight off it, whatever its gradient."""
 
@@ -67,8 +61,6 @@ def adamw(parameters: Parameters, options: AdamWOptions) -> Optimizer:
 
 
 class SGDOptions(OptimizerOptions):
-    """The options of stochastic gradient descent."""
-
     lr: NonNegative = 10.0
     momentum: BelowOne = 0.0
     """the decay of the sum of the gradients that a step follows; 0: it follows the gradient."""
@@ -83,8 +75,6 @@ def sgd(parameters: Parameters, options: SGDOptions) -> Optimizer:
 
 
 class AdagradOptions(OptimizerOptions):
-    """The options of Adagrad."""
-
     lr: NonNegative = 0.03
 
 
@@ -96,8 +86,6 @@ def adagrad(parameters: Parameters, options: AdagradOptions) -> Optimizer:
 
 
 class WarmupOptions(Options):
-    """The options of a schedule that begins with small steps."""
-
     warmup: Count = 0
     """steps at the beginning in which the rate grows linearly."""
 
@@ -116,8 +104,6 @@ def linear(optimizer: Optimizer, steps_per_epoch: int, steps: int) -> LRSchedule
 
 
 class StepOptions(Options):
-    """The options of a rate that falls from epoch to epoch."""
-
     hold_epochs: Count = 4
     """epochs at the full rate."""
     factor: Probability = 0.5
@@ -133,8 +119,6 @@ def step(optimizer: Optimizer, steps_per_epoch: int, steps: int, options: StepOp
 
 
 class CosineOptions(WarmupOptions):
-    """The options of half a cosine."""
-
     floor: Probability = 0.0
     """the share of the full rate at the last step."""
 
@@ -153,8 +137,6 @@ def cosine(optimizer: Optimizer, steps_per_epoch: int, steps: int, options: Cosi
 
 
 class PlateauOptions(Options):
-    """The options of a rate that falls when validation stalls."""
-
     factor: BelowOne = 0.25
     """the rate is multiplied by this when validation has stalled."""
     patience: Count = 0

@@ -38,8 +38,6 @@ commands = Registry("command")
 
 
 class RunOptions(Options):
-    """The options common to all kinds of run."""
-
     seed: Seed
     """of all that is drawn: first weights and vectors, dropout, noise, the order of sentences."""
     device: str

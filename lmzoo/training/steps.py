@@ -22,8 +22,6 @@ from lmzoo.training.session import Learner, RunOptions
 
 
 class SteppedOptions(RunOptions):
-    """The options common to runs of these learners."""
-
     checkpoint_seconds: NonNegative
     """``last.pt`` is written whenever this time has passed, and at the end."""
 

@@ -16,8 +16,6 @@ from lmzoo.words.vectors.word_vectors import WordVectors
 
 @commands.register("vectors")
 class Options(SteppedOptions):
-    """The options of ``configs/vectors.yaml``."""
-
     corpus: dict
     method: dict
 

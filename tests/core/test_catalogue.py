@@ -1,5 +1,6 @@
 """What the source files say of options is what the classes have, and every option is explained."""
 
+import ast
 import importlib
 from pathlib import Path
 
@@ -123,3 +124,11 @@ def test_the_defaults_of_a_plugin_are_those_of_its_classes(
     assert models.build({"name": "units", "hidden": 3}, vocabulary_size=4).hidden == 3
     with pytest.raises(UserError, match=r"^model\.hidden=0: must be at least 1"):
         models.check({"name": "units", "hidden": 0})
+
+
+def test_public_classes_have_docstrings_unless_their_fields_have():
+    """The ruff rule D101, but for classes of options."""
+    nodes = [(file, node) for file in catalogue._package() for node in catalogue._statements(file)]
+    classes = [(file.name, node) for file, node in nodes if isinstance(node, ast.ClassDef)]
+    bare = [(file, node.name) for file, node in classes if not ast.get_docstring(node)]
+    assert [(file, name) for file, name in bare if not name.startswith("_") and not name.endswith("Options")] == []

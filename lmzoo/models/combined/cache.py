@@ -25,8 +25,6 @@ WINDOW = 256
 
 
 class CacheOptions(Options):
-    """The options of a cache."""
-
     run: Source | None = None
     """folder of a trained run, whose model is taken when training starts."""
     size: Size = 500

@@ -40,8 +40,6 @@ class Rule:
 
 
 class DynamicOptions(Options):
-    """The options of dynamic evaluation."""
-
     run: Source | None = None
     """folder of a trained run, whose model is taken when training starts. It has weights."""
     rule: Literal["sgd", "rms"] = "rms"

@@ -27,8 +27,6 @@ ITERATIONS = 200
 
 
 class MixtureOptions(Options):
-    """The options of a mixture."""
-
     runs: Sequence[Source] = ()
     """folders of trained runs of one corpus and context, such as [outputs/ptb/ngram,"outputs/ptb/lstm,seed=1"].
     Their models are taken when training starts; from then on they are in the checkpoint of the mixture's own

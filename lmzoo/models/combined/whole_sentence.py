@@ -33,8 +33,6 @@ CHOICE = 5
 
 
 class WholeSentenceOptions(FeatureOptions):
-    """The options of a whole-sentence model."""
-
     run: Source | None = None
     """folder of the trained run of p_0, whose model is taken when training starts."""
     score: Source | None = None

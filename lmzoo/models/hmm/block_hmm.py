@@ -56,8 +56,6 @@ class BlockTables(NamedTuple):
 
 
 class BlockHMMOptions(Options):
-    """The options of every block-sparse HMM."""
-
     states: Size = 1024
     """Z = MS, the number of hidden states, a multiple of clusters."""
     clusters: Size = 64

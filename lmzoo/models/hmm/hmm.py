@@ -26,8 +26,6 @@ ROW_TOKENS = 128
 
 
 class HMMOptions(Options):
-    """The options of an HMM with tables."""
-
     states: Size = 64
     """Z, the number of hidden states."""
     begin: Literal["random", "clusters"] = "random"

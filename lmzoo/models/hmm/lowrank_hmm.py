@@ -53,8 +53,6 @@ class BlockLowRank(NamedTuple):
 
 
 class LowRankHMMOptions(BlockHMMOptions):
-    """The options of `LowRankHMM`."""
-
     features: Size = 256
     """f; the rank of the transition matrix is at most f. With block_features a divisor of states."""
     feature_map: Literal["exp", "softmax_kernel", "softmax"] = "exp"

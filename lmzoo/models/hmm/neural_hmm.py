@@ -11,8 +11,6 @@ from lmzoo.protocol.model import models
 
 
 class NeuralHMMOptions(Options):
-    """The options of a dense neural HMM."""
-
     states: Size = 128
     """Z, the number of hidden states."""
     dim: Size = 256

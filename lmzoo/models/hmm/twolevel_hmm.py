@@ -39,8 +39,6 @@ class TwoLevel(NamedTuple):
 
 
 class TwoLevelHMMOptions(BlockHMMOptions):
-    """The options of `TwoLevelHMM`."""
-
     temperature: Annotated[float, Bounds(low=0.01, high=100)] = 1.0
     """τ, which divides the scores of p(j | c, i) outside training (Guo et al., "On calibration of modern neural
     networks", ICML 2017). Below 1 where training hid states: each then had fewer rivals."""

@@ -90,8 +90,6 @@ class TableDistributions(nn.Module):
 
 
 class VeryLargeHMMOptions(BlockHMMOptions):
-    """The options of a very large HMM."""
-
     parameterisation: Literal["neural", "table"] = "neural"
     """how probabilities are made: by networks, or in a table of a logit for each, Z² of transitions."""
 

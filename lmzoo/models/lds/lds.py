@@ -31,8 +31,6 @@ Unfitted = Idle(("model.dynamics", False), ("model.input", False), ("model.head"
 
 
 class LDSOptions(Options):
-    """The options of a linear dynamical system; see `LinearDynamicalSystem`."""
-
     hidden: Size = 100
     """h, the dimensions of the system's state; the paper has 200."""
     blocks: Annotated[Depth, Unfitted] = 4

@@ -27,8 +27,6 @@ HEAD_RATE, HEAD_ROWS, HEAD_BPTT = 1e-2, 20, 35
 
 
 class LDSRNNOptions(RecurrentOptions, LDSOptions):
-    """The options of a recurrent network and of the linear system that it starts from; they share ``hidden``."""
-
     cell: Literal["rnn", "lstm", "gru"] = "rnn"
     """the kind of the layers."""
     dynamics: bool = True

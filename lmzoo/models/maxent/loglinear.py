@@ -17,8 +17,6 @@ from lmzoo.words.brown import cached_brown_clusters
 
 
 class LogLinearOptions(Options):
-    """The options of maximum-entropy n-grams."""
-
     order: Depth = 5
     """N; a word is predicted from the N - 1 words before it."""
     templates: Sequence[str] = ()

@@ -19,8 +19,6 @@ CLASS: Template = (0,)
 
 
 class ModelMOptions(Options):
-    """The options of Model M."""
-
     order: Depth = 4
     """N; a word is predicted from the N - 1 words before it."""
     classes: Size = 100

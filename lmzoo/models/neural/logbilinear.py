@@ -15,8 +15,6 @@ from lmzoo.protocol.model import models
 
 
 class LogBilinearOptions(OutputOptions, PretrainedOptions):
-    """The options of the log-bilinear model."""
-
     order: Depth = 6
     """n; a word is predicted from the n - 1 words before it, with a matrix C_i for each place."""
     embedding: Size = 150

@@ -16,8 +16,6 @@ from lmzoo.protocol.model import models
 
 
 class NNLMOptions(OutputOptions, PretrainedOptions):
-    """The options of the feed-forward network."""
-
     order: Depth = 5
     """n; a word is predicted from its context, the n - 1 words before it."""
     embedding: Size = 100

@@ -18,8 +18,6 @@ ClassClustering = Annotated[Clustering, Idle(("model.classes", None))]
 
 
 class OutputOptions(Options):
-    """The options of an `Output`."""
-
     classes: Size | None = None
     """how many classes of words a two-level softmax has: first over the classes, then over the words of one, which is
     faster on a CPU. None: one softmax over all words."""

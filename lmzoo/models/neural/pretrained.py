@@ -27,8 +27,6 @@ def vectors_of(source: str, vocabulary: Vocabulary, option: str) -> tuple[list[i
 
 
 class PretrainedOptions(Options):
-    """The options of a model whose input vectors can be `Pretrained`."""
-
     embedding_from: Source | None = None
     """a run of ``lmzoo vectors``, or a file of word vectors of the same dimension, which the input vectors of words
     start from. None: none."""

@@ -29,8 +29,6 @@ from lmzoo.protocol.model import State, models
 
 
 class RecurrentOptions(RegulariserOptions, OutputOptions):
-    """The options of every recurrent network, whatever its word vectors are."""
-
     hidden: Size = 200
     """the size of h_t, the units of a layer."""
     layers: Depth = 1
@@ -52,8 +50,6 @@ class RecurrentOptions(RegulariserOptions, OutputOptions):
 
 
 class NetworkOptions(RecurrentOptions, PretrainedOptions):
-    """The options of a recurrent network with word vectors of its own."""
-
     embedding: Size | None = None
     """the size of E's rows, the word vectors; None: that of the last layer, as tied vectors need it unless softmaxes
     are mixed."""
@@ -233,8 +229,6 @@ def _step(network: nn.LSTM, hidden: Tensor, *memory: Tensor) -> tuple[Tensor, St
 
 
 class RNNOptions(NetworkOptions):
-    """The options of Elman's network."""
-
     activation: Literal["tanh", "relu"] = "tanh"
     """f, tanh or max(0, x); Le, Jaitly & Hinton (2015)."""
 

@@ -31,8 +31,6 @@ NOT_ONE, NO_MODEL = 0.01, 1.1
 
 
 class ArpaOptions(Options):
-    """The options of a model from an ARPA file."""
-
     path: Source | None = None
     """the file, packed or not. It is read when training starts. The run's checkpoint keeps the model."""
 

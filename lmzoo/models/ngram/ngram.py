@@ -83,8 +83,6 @@ class BackoffModel(WindowModel):
 
 
 class NGramOptions(SmoothingOptions):
-    """The options of n-grams."""
-
     order: Depth = 5
     """N; a word is predicted from the N - 1 before it."""
     unknown: bool = False

@@ -17,8 +17,6 @@ from lmzoo.words.vectors.method import Method, MethodOptions, methods
 
 
 class FactorisedOptions(MethodOptions):
-    """The options of `Factorised`."""
-
     dim: Size = 200
     """d, how many singular vectors are kept."""
     eigenvalue: NonNegative = 0.5
@@ -73,8 +71,6 @@ def shifted_ppmi(counts: Cooccurrences, smoothing: float, shift: float) -> Tenso
 
 
 class PPMIOptions(FactorisedOptions):
-    """The options of `PPMI`."""
-
     window: Size = 10
     """how many words on either side are contexts."""
     weighting: Weighting = "flat"
@@ -120,8 +116,6 @@ def log_entropy(row: Tensor, column: Tensor, count: Tensor, shape: tuple[int, in
 
 
 class LSAOptions(FactorisedOptions):
-    """The options of `LSA`."""
-
     dim: Size = 300
     eigenvalue: NonNegative = 1
     together: Size = 20

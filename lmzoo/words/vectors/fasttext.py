@@ -41,8 +41,6 @@ def buckets_of(word: str | bytes, shortest: int, longest: int, buckets: int) -> 
 
 
 class FastTextOptions(Word2VecOptions):
-    """The options of `FastText`."""
-
     lr: NonNegative = 0.05
     shortest: Size = 3
     """the fewest characters of an n-gram, ``<`` before and ``>`` behind a word among them."""

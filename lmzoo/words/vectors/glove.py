@@ -51,8 +51,6 @@ class Block(NamedTuple):
 
 
 class GloVeOptions(MethodOptions):
-    """The options of `GloVe`."""
-
     dim: Size = 100
     """d, the dimensions of vectors."""
     window: Size = 10

@@ -14,8 +14,6 @@ methods = Registry("method")
 
 
 class MethodOptions(Options):
-    """The options of every method."""
-
     min_count: Size = 5
     """rarer words have no vector."""
 

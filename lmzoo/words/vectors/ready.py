@@ -16,8 +16,6 @@ log = logging.getLogger(__name__)
 
 
 class TypeOptions(MethodOptions):
-    """The options of `TypeVectors`."""
-
     run: Source | None = None
     """the folder of a run of ``lmzoo train``, of the same words as the corpus."""
     part: str = "input"
@@ -46,8 +44,6 @@ class TypeVectors(Method):
 
 
 class JoinedOptions(MethodOptions):
-    """The options of `Joined`."""
-
     runs: Sequence[Source] = ()
     """runs or files of word vectors, such as [outputs/ptb/ppmi,outputs/ptb/skipgram]."""
     weights: Sequence[NonNegative] = ()

@@ -40,8 +40,6 @@ LAST_RATE = 0.004
 
 
 class Word2VecOptions(MethodOptions):
-    """The options of `Word2Vec`."""
-
     dim: Size = 100
     """d, the dimensions of vectors."""
     window: Size = 5
@@ -204,8 +202,6 @@ class SkipGram(Word2Vec):
 
 
 class CBOWOptions(Word2VecOptions):
-    """The options of a continuous bag of words."""
-
     shared: Size = 16
     lr: NonNegative = 0.05
 
