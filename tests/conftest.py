@@ -17,7 +17,7 @@ from lmzoo.cli import overrides
 from lmzoo.core.configs import CONFIGS
 from lmzoo.corpus import Corpus, load_corpus
 from lmzoo.corpus.markov import MarkovSource
-from lmzoo.training import precision
+from lmzoo.training import trainer
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -26,7 +26,7 @@ def _surroundings(tmp_path_factory: pytest.TempPathFactory):
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell tells what it starts with & to ignore Ctrl-C
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(precision, "faster_in_bfloat16", lambda _: False)  # the same figures on every machine
+        patch.setattr(trainer, "faster_in_bfloat16", lambda _: False)  # the same figures on every machine
         once = composed_once(overrides.composed)
         for module in (overrides, cli_hydra):
             patch.setattr(module, "composed", once)

@@ -14,11 +14,10 @@ from lmzoo.core.errors import UserError, nearest
 from lmzoo.core.options import Count, unfit
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.conditions import label_number, unlabelled
-from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.lines import as_read, encode_prompt, known_words
 from lmzoo.protocol.model import LanguageModel, evaluating
 from lmzoo.protocol.reader import Reader
-from lmzoo.protocol.sampling import beam_search, sample
+from lmzoo.protocol.sampling import Decoding, beam_search, sample
 from lmzoo.runs.directory import Run
 
 log = logging.getLogger(__name__)
@@ -90,7 +89,7 @@ class Predictor:
             length: a number of words, or bounds such as ``"10..15"``.
             guide: an HMM of the same vocabulary that guides a model of another kind (Ctrl-G, Zhang et al. 2024).
             decoding: ``temperature``, ``top_k``, ``top_p``, ``typical``, ``repetition``; see
-                `lmzoo.protocol.decoding.Decoding`.
+                `lmzoo.protocol.sampling.Decoding`.
         """
         names = {field.name for field in fields(Decoding)}
         if unfamiliar := sorted(decoding.keys() - names):

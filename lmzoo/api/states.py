@@ -9,8 +9,7 @@ from torch import Tensor
 from lmzoo.core.errors import UserError
 from lmzoo.models.hmm.hidden_markov import BlockHMM, DenseHMM
 from lmzoo.models.hmm.reading import beliefs, read
-from lmzoo.models.lds.inference import smooth
-from lmzoo.models.lds.lds import LinearDynamicalSystem
+from lmzoo.models.lds.lds import LinearDynamicalSystem, smooth
 from lmzoo.protocol.model import LanguageModel, evaluating
 
 

@@ -15,11 +15,10 @@ from lmzoo.core.options import Bounds, Size
 from lmzoo.corpus import EOS_ID, Vocabulary
 from lmzoo.corpus.conditions import label_number
 from lmzoo.corpus.lines import line_sums
-from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.lines import encode_prompt, known_words
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import text_logprobs
-from lmzoo.protocol.sampling import beam_search, sample
+from lmzoo.protocol.sampling import Decoding, beam_search, sample
 from lmzoo.runs.directory import Run
 from lmzoo.runs.external import open_model
 

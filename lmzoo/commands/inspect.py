@@ -14,8 +14,7 @@ from lmzoo.corpus.corpus import SPLITS
 from lmzoo.models.hmm.hidden_markov import BlockHMM, DenseHMM, HiddenMarkovModel
 from lmzoo.models.hmm.inference.paths import posterior
 from lmzoo.models.hmm.reading import entropy, expected_visits, read
-from lmzoo.models.lds.directions import singular_words
-from lmzoo.models.lds.lds import LinearDynamicalSystem
+from lmzoo.models.lds.lds import LinearDynamicalSystem, singular_words
 from lmzoo.protocol.lines import as_read, known_words
 from lmzoo.reports.inside import picture_of_dynamics, picture_of_states, transitions
 from lmzoo.runs.external import open_model

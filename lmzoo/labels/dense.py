@@ -15,7 +15,7 @@ from lmzoo.core.errors import UserError, error_prefix
 from lmzoo.core.options import Bounds, Idle, NonNegative, Options, Source
 from lmzoo.corpus.vocabulary import EOS_ID, UNK, reversed_order
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.lookup import entry, log_covered
+from lmzoo.labels.lexical import entry, log_covered
 from lmzoo.labels.model import Opener, StateDict, packed, under, unpacked
 from lmzoo.protocol.abilities import Encoder
 from lmzoo.protocol.encoder import embed_lines

@@ -20,7 +20,7 @@ from lmzoo.page.guard import HOST, SESSIONS, limited
 from lmzoo.page.introductions import CONTEXTS, GAPS, GENERATION, NEXT_WORDS, STATES, SURPRISAL, VECTORS
 from lmzoo.page.theme import theme
 from lmzoo.page.zoo import Zoo
-from lmzoo.protocol.decoding import Decoding
+from lmzoo.protocol.sampling import Decoding
 
 NEXT, NEAR, ANSWERS = 12, 8, 6
 """How many next words, nearest words or tokens, and answers are shown."""

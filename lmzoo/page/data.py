@@ -17,11 +17,10 @@ from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.reading import beliefs, read
 from lmzoo.models.lds.lds import LinearDynamicalSystem
 from lmzoo.page.zoo import text_of
-from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.encoder import embed_lines
 from lmzoo.protocol.lines import as_read, encode_prompt, known_words
 from lmzoo.protocol.reader import Reader
-from lmzoo.protocol.sampling import sample
+from lmzoo.protocol.sampling import Decoding, sample
 from lmzoo.words.vectors.measures import scores
 from lmzoo.words.vectors.word_vectors import WordVectors
 

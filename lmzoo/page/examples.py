@@ -6,7 +6,7 @@ from typing import NamedTuple
 from lmzoo.corpus import EOS
 from lmzoo.page import data
 from lmzoo.page.zoo import Zoo
-from lmzoo.protocol.decoding import Decoding
+from lmzoo.protocol.sampling import Decoding
 
 WORDS = 10
 """Of a line that a model draws."""

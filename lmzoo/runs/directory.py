@@ -29,11 +29,10 @@ from lmzoo.runs.checkpoint import (
     write_checkpoint,
 )
 from lmzoo.runs.configuration import Configuration
-from lmzoo.runs.files import Files
+from lmzoo.runs.files import Files, locked
 from lmzoo.runs.kinds import KINDS, checked
 from lmzoo.runs.last_corpus import last_corpus
 from lmzoo.runs.listing import CONFIG, nearest
-from lmzoo.runs.lock import locked
 from lmzoo.runs.provenance import Origins, provenance
 
 WORDS = ("vocabulary.txt", CONDITIONS, SCORES)

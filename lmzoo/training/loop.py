@@ -1,5 +1,8 @@
 """The training loop of every run: steps and iterations, checkpoints and signals."""
 
+import contextlib
+import signal
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -11,7 +14,35 @@ from lmzoo.core.errors import Interrupted
 from lmzoo.core.progress import Bar
 from lmzoo.runs.directory import Run
 from lmzoo.training.progress import Progress
-from lmzoo.training.signals import stop_signals
+
+
+@contextlib.contextmanager
+def stop_signals(waits: Callable[[], bool] = lambda: True) -> Iterator[Callable[[], bool]]:
+    """A context in which SIGINT and SIGTERM only set a flag while ``waits()``. Yields a function that reads the flag.
+
+    A second signal acts as outside the context. Outside the main thread, which handles signals, nothing changes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    received = False
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def record(number: int, _: Any) -> None:
+        nonlocal received
+        signal.signal(number, before[number])
+        if waits():
+            received = True
+        else:
+            signal.raise_signal(number)
+
+    for number in before:
+        signal.signal(number, record)
+    try:
+        yield lambda: received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class Loop(ABC):

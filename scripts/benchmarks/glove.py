@@ -26,8 +26,7 @@ from lmzoo.core.memory import keep_freed_memory
 from lmzoo.corpus import load_corpus
 from lmzoo.words.vectors.cooccurrence import Cooccurrences
 from lmzoo.words.vectors.measures import Pairs
-from lmzoo.words.vectors.method import methods
-from lmzoo.words.vectors.text import WordText
+from lmzoo.words.vectors.method import WordText, methods
 from lmzoo.words.vectors.word_vectors import WordVectors
 
 DATA = Path(os.environ.get("LMZOO_DATA", "data"))

@@ -23,8 +23,7 @@ from lmzoo.core.files import read_lines, write_output
 from lmzoo.corpus.vocabulary import Vocabulary
 from lmzoo.models.lds.estimation.asos import e_step, m_step
 from lmzoo.models.lds.estimation.fit import em
-from lmzoo.models.lds.estimation.projection import project, whiten_vectors
-from lmzoo.models.lds.estimation.statistics import Counts, CrossCovariance, Statistics, whiten
+from lmzoo.models.lds.estimation.statistics import Counts, CrossCovariance, Statistics, project, whiten, whiten_vectors
 from lmzoo.models.lds.estimation.steady_state import steady_state
 from lmzoo.models.lds.estimation.system import LDS
 from lmzoo.reports.charts import charts, legend, logarithmic, rendered

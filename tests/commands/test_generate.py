@@ -8,8 +8,7 @@ import torch
 from command_line import MODELS, QUICK, TEXT, command
 
 from lmzoo.commands import generate
-from lmzoo.protocol.decoding import Decoding
-from lmzoo.protocol.sampling import beam_search, sample
+from lmzoo.protocol.sampling import Decoding, beam_search, sample
 from lmzoo.runs.loading import load
 
 

@@ -19,7 +19,7 @@ from lmzoo.corpus import Vocabulary
 from lmzoo.models.hmm import block_hmm
 from lmzoo.models.hmm.reading import entropy, expected_visits
 from lmzoo.models.hmm.vlhmm import VeryLargeHMM
-from lmzoo.models.lds.directions import singular_words
+from lmzoo.models.lds.lds import singular_words
 from lmzoo.protocol.model import models
 from lmzoo.runs.directory import Run
 

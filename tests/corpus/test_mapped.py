@@ -11,7 +11,7 @@ from lmzoo.corpus import Corpus
 from lmzoo.models.lds.estimation.statistics import Counts
 from lmzoo.protocol.model import models
 from lmzoo.words.brown import brown_clusters, cached_brown_clusters
-from lmzoo.words.vectors.text import WordText
+from lmzoo.words.vectors.method import WordText
 
 SMALL = {
     "ngram": {},

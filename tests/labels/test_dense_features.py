@@ -11,7 +11,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.corpus import Vocabulary
 from lmzoo.labels.dense import Dense, windows
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.lookup import entry
+from lmzoo.labels.lexical import entry
 from lmzoo.labels.model import Opener
 from lmzoo.models.lds.lds import LinearDynamicalSystem
 from lmzoo.protocol.model import Trained, models

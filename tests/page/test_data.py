@@ -14,7 +14,7 @@ from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.inference.paths import posterior, viterbi
 from lmzoo.page import data
 from lmzoo.page.zoo import Zoo
-from lmzoo.protocol.decoding import Decoding
+from lmzoo.protocol.sampling import Decoding
 
 MODELS = ["ngram", "lstm", "hmm", "vlhmm", "lds"]
 LINE = "the dog barks of england"

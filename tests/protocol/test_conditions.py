@@ -12,10 +12,9 @@ from lmzoo.core.configs import defaults
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.corpus.lines import by_line
 from lmzoo.protocol.condition import Conditioned, initial_state
-from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.model import models
 from lmzoo.protocol.perplexity import text_logprobs
-from lmzoo.protocol.sampling import beam_search, sample
+from lmzoo.protocol.sampling import Decoding, beam_search, sample
 from lmzoo.runs.loading import build_model
 
 WORDS, LABELS = 5, 3

@@ -19,10 +19,9 @@ from lmzoo.models.hmm.hmm import HMM
 from lmzoo.models.maxent.loglinear import LogLinear
 from lmzoo.models.ngram.arpa_file import write_arpa
 from lmzoo.protocol.abilities import Encoder
-from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.model import LanguageModel, State, models, num_parameters
 from lmzoo.protocol.perplexity import text_logprobs
-from lmzoo.protocol.sampling import beam_search, sample
+from lmzoo.protocol.sampling import Decoding, beam_search, sample
 
 NAMES = choices("model")
 VARIANTS = {

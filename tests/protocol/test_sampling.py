@@ -9,10 +9,9 @@ from torch import Tensor
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Context
-from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.model import LanguageModel, State, models
 from lmzoo.protocol.perplexity import score, text_logprobs
-from lmzoo.protocol.sampling import beam_search, draw, sample
+from lmzoo.protocol.sampling import Decoding, beam_search, draw, sample
 from lmzoo.protocol.window_model import WindowModel
 
 P = torch.tensor([[0.0, 0.2, 0.8, 0.0], [0.1, 0.2, 0.3, 0.4], [0.5, 0.0, 0.25, 0.25], [1.0, 0.0, 0.0, 0.0]])

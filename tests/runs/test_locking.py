@@ -15,7 +15,7 @@ from command_line import MODELS, QUICK, SMALL, TEXT, configuration, contents, st
 
 from lmzoo.core.errors import Interrupted, UserError
 from lmzoo.runs.directory import Run
-from lmzoo.runs.lock import locked
+from lmzoo.runs.files import locked
 from lmzoo.training.language_models import Learning
 from lmzoo.training.trainer import Trainer
 

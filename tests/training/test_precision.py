@@ -11,14 +11,14 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from lmzoo.core.errors import Interrupted, UserError
-from lmzoo.training import precision
-from lmzoo.training.precision import faster_in_bfloat16
+from lmzoo.training import trainer
+from lmzoo.training.trainer import faster_in_bfloat16
 
 CPU = torch.device("cpu")
 
 
 def let_bfloat16_be_faster(patch: pytest.MonkeyPatch, faster: bool) -> None:
-    patch.setattr(precision, "faster_in_bfloat16", lambda _: faster)
+    patch.setattr(trainer, "faster_in_bfloat16", lambda _: faster)
 
 
 @pytest.mark.parametrize(("half", "faster"), [(40.0, False), (2.0, False), (0.9, False), (0.8, True), (0.05, True)])
@@ -29,7 +29,7 @@ def test_noise_does_not_decide(half: float, faster: bool, monkeypatch: pytest.Mo
         disturbed = 20.0 if torch.rand((), generator=drawn) < 0.5 else 1.0
         return disturbed * (half if matrix.dtype == torch.bfloat16 else 1.0)
 
-    monkeypatch.setattr(precision, "_seconds", seconds)
+    monkeypatch.setattr(trainer, "_seconds", seconds)
     assert faster_in_bfloat16.__wrapped__(CPU) == faster
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lmzoo.training.signals import stop_signals
+from lmzoo.training.loop import stop_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

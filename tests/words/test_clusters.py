@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmzoo.core.errors import UserError
-from lmzoo.words.clusters import frequency_clusters, word_clusters
+from lmzoo.words.brown import frequency_clusters, word_clusters
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=40), st.data())

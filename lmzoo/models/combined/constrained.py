@@ -11,9 +11,8 @@ from lmzoo.core.errors import UserError
 from lmzoo.corpus import EOS_ID
 from lmzoo.models.hmm.inference.product import Product
 from lmzoo.protocol.condition import shares
-from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.model import LanguageModel, State, evaluating
-from lmzoo.protocol.sampling import sample
+from lmzoo.protocol.sampling import Decoding, sample
 
 
 class Constrained(LanguageModel):

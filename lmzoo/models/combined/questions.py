@@ -10,10 +10,9 @@ from lmzoo.core.errors import UserError
 from lmzoo.models.combined.chains import chain_of
 from lmzoo.models.combined.constrained import Constrained
 from lmzoo.models.hmm.inference.product import Product
-from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.patterns import Pattern, Places
-from lmzoo.protocol.sampling import Candidate, beam_search
+from lmzoo.protocol.sampling import Candidate, Decoding, beam_search
 from lmzoo.protocol.search import likeliest
 
 

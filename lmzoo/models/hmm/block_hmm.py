@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, plain
 from lmzoo.core.options import Count, Dropout, Idle, Options, Size, Source
 from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.models.hmm.distillation import distil, encoder_of
@@ -19,11 +19,13 @@ from lmzoo.models.hmm.inference import blocks
 from lmzoo.models.hmm.inference.chains import BlockChain
 from lmzoo.models.hmm.inference.paths import Chain, renormalised
 from lmzoo.models.hmm.reading import expected_visits, state_posteriors, states_of_words
-from lmzoo.models.hmm.splitting import split
 from lmzoo.numerics.gpu_sync import on_host, to_device_async
 from lmzoo.protocol.abilities import Encoder, HiddenChain
 from lmzoo.protocol.model import LanguageModel, State, Trained, evaluating
-from lmzoo.words.clusters import Clustering, word_clusters
+from lmzoo.words.brown import Clustering, word_clusters
+
+SPLIT_NOISE = 0.1
+"""Length of the noise that is added to the vectors of new states, relative to their length."""
 
 OfNetworks = Idle(("model.parameterisation", "table"))
 
@@ -75,7 +77,7 @@ class BlockHMMOptions(Options):
     """share of the outputs of the networks of states that is set to 0, drawn for every batch."""
     parent: Source | None = None
     """folder of a run of the same model with fewer states or features, which are split when training starts; see
-    `lmzoo.models.hmm.splitting`."""
+    `BlockHMM.split`."""
     distilled_from: Annotated[Source | None, OfNetworks] = None
     """folder of a run whose embeddings of the text are clustered when training starts, so that every token has a hidden
     state to learn from; see `lmzoo.models.hmm.distillation`."""
@@ -148,9 +150,40 @@ class BlockHMM(LanguageModel):
         """Split the states of the parent, or take the model to distil from, until `estimate`."""
         (run,) = trained
         if self.options.distilled_from is None:
-            split(self, run)
+            self.split(run)
         else:
             self.encoder = (encoder_of(run, self.device),)
+
+    @torch.no_grad()
+    def split(self, parent: Trained) -> None:
+        """Take clusters and weights from a parent with fewer states or features, each of which becomes several.
+
+        The new states are copies of the old one with a little noise. Petrov, Barrett, Thibaux and Klein, "Learning
+        accurate, compact, and interpretable tree annotation", ACL 2006, https://aclanthology.org/P06-1055.
+
+        Raises: UserError for a run of another model, and for options that are not as `same_as_parent` and
+            `multiples_of_parent` say.
+        """
+        run, smaller = f"model.parent={parent.folder}", parent.model
+        if type(smaller) is not type(self):
+            problem = f"{run}: is a run of model={parent.options['name']}"
+            raise UserError(problem, "choose a run of the model that is trained")
+        for option in self.same_as_parent:
+            there, here = (plain(getattr(each.options, option)) for each in (smaller, self))
+            if there != here:
+                raise UserError(f"{run}: has model.{option}={there}, not {here}", "set it to the same")
+        for option in self.multiples_of_parent:
+            there, here = (getattr(each.options, option) for each in (smaller, self))
+            if here % there:
+                problem = f"{run}: its {there} {option} cannot be split into {here}"
+                raise UserError(problem, f"set model.{option} to a multiple of {there}")
+        weights = smaller.state_dict()
+        for name, weight in self.state_dict().items():
+            if weight.shape != weights[name].shape:
+                rows = weights[name].repeat_interleave(len(weight) // len(weights[name]), 0)
+                length = SPLIT_NOISE * rows.norm(dim=1, keepdim=True) / rows.shape[1] ** 0.5
+                weights[name] = rows + length * torch.randn_like(rows)
+        self.load_state_dict(weights)
 
     def estimate(self, corpus: Corpus) -> None:
         """Put the words into clusters, unless the parent's clusters are used, and distil hidden states if asked to."""

@@ -15,10 +15,36 @@ from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.models.lds.estimation.fit import Fit, fit
 from lmzoo.models.lds.estimation.statistics import Counts
 from lmzoo.models.lds.estimation.system import power_of_symmetric
-from lmzoo.models.lds.inference import scan, smooth
 from lmzoo.models.neural.output import Output, OutputOptions
 from lmzoo.models.neural.pretrained import vectors_of
 from lmzoo.protocol.model import LanguageModel, State, models
+
+
+def scan(H: Tensor, inputs: Tensor, state: Tensor) -> Tensor:
+    """(B, T, h) inputs u_1 … u_T and the (B, h) state f_0 -> (B, T, h) states f_t = H f_{t-1} + u_t."""
+    states = []
+    for u in inputs.unbind(1):
+        state = torch.addmm(u, state, H.mT)
+        states.append(state)
+    return torch.stack(states, dim=1)
+
+
+def smooth(J: Tensor, A: Tensor, filtered: Tensor, mask: Tensor | None = None) -> Tensor:
+    """(B, T, h) filtered means f_t -> (B, T, h) smoothed means s_t = J s_{t+1} + (I - JA) f_t, from s_T = f_T.
+
+    Args:
+        mask: (B, T), False on padding. A row ends with its last token; the means of padding stay as they are.
+    """
+    rest = filtered - filtered @ (J @ A).mT  # (I - JA) f_t
+    s = filtered[:, -1]
+    smoothed = [s]
+    for t in reversed(range(filtered.shape[1] - 1)):
+        s = torch.addmm(rest[:, t], s, J.mT)
+        if mask is not None:
+            s = s.where(mask[:, t + 1, None], filtered[:, t])
+        smoothed.append(s)
+    return torch.stack(smoothed[::-1], dim=1)
+
 
 log = logging.getLogger(__name__)
 
@@ -165,3 +191,30 @@ class LinearDynamicalSystem(LanguageModel):
         """
         f = self.filter(tokens, self.initial_state(len(tokens)))
         return F.normalize(smooth(self.J, self.A, f, mask) @ self.spherical, dim=-1)
+
+
+def singular_words(
+    A: Tensor, C: Tensor, spherical: Tensor, pairs: int, words: int
+) -> list[tuple[float, Tensor, Tensor]]:
+    """The words now and the words next that belong to the leading singular vectors of A.
+
+    In coordinates x̃ = Rx with R = SS_0^{-½}, smoothed means vary equally in all directions. There A is
+    RAR⁻¹ = Σ σuvᵀ, and C is C̃ = CR⁻¹. After a state along v comes a state along u. So the words now are those whose
+    rows of C̃ have the largest cosine with v, and the words next have the largest cosine with u. The other end of the
+    same pair has -v and -u. Belanger & Kakade (ICML 2015).
+
+    Args:
+        A, C: (h, h), and (V, h) or only the rows of some words.
+        spherical: R, (h, h) and symmetric.
+        pairs, words: how many pairs of singular vectors, and how many words for each end.
+
+    Returns: for each of the 2·``pairs`` ends σ, the (words,) rows of C of the words now, and those of the words next.
+    """
+    back = torch.linalg.inv(spherical)
+    U, S, Vh = torch.linalg.svd(spherical @ A @ back)
+    C = F.normalize(C @ back)
+    ends = []
+    for sigma, u, v in zip(S[:pairs].tolist(), U.mT, Vh, strict=False):
+        for sign in (1, -1):
+            ends.append((sigma, (sign * C @ v).topk(words).indices, (sign * C @ u).topk(words).indices))
+    return ends

@@ -12,7 +12,7 @@ from lmzoo.models.neural.softmax import token_logprobs
 from lmzoo.numerics.gpu_sync import on_host
 from lmzoo.numerics.precision import at_least_float32, in_autocast_type
 from lmzoo.protocol.abilities import TeacherPredictions
-from lmzoo.words.clusters import Clustering, word_clusters
+from lmzoo.words.brown import Clustering, word_clusters
 
 ClassClustering = Annotated[Clustering, Idle(("model.classes", None))]
 

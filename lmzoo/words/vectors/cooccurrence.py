@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lmzoo.words.vectors.text import WordText
+from lmzoo.words.vectors.method import WordText
 
 BLOCK = 1 << 24
 """About how many pairs are sorted at once."""

@@ -7,6 +7,7 @@ products, and the gradients are written out. Rows that many words of a batch sha
 get the sum of their steps, cut to what `CAP` of them would give.
 """
 
+import heapq
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, NamedTuple
@@ -18,10 +19,38 @@ from torch.nn import functional as F
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Count, Idle, NonNegative, Probability, Size, configured
 from lmzoo.corpus import Corpus
-from lmzoo.words.vectors.band import Band
-from lmzoo.words.vectors.gradients import cbow, hierarchical, skipgram
-from lmzoo.words.vectors.huffman import huffman
+from lmzoo.words.vectors.gradients import Band, cbow, hierarchical, skipgram
 from lmzoo.words.vectors.method import Method, MethodOptions, methods
+
+
+def huffman(counts: Tensor) -> tuple[Tensor, Tensor]:
+    """The paths of words from the root of a binary tree with V - 1 inner nodes; frequent words have short ones.
+
+    The two rarest subtrees are joined until one is left (Huffman 1952).
+
+    Args:
+        counts: (V,).
+
+    Returns: (V, D) int64 inner nodes of the paths, 0 behind their ends; and (V, D) 1 where the path goes left there, -1
+        where it goes right, 0 behind its end.
+    """
+    V = len(counts)
+    heap = [(count, word) for word, count in enumerate(counts.tolist())]
+    heapq.heapify(heap)
+    children = []
+    for node in range(V - 1):
+        (count, left), (other, right) = heapq.heappop(heap), heapq.heappop(heap)
+        children.append((left, right))
+        heapq.heappush(heap, (count + other, V + node))
+    paths: dict[int, list[tuple[int, float]]] = {2 * V - 2: []}
+    for node, (left, right) in reversed([*enumerate(children)]):
+        path = paths.pop(V + node)
+        paths[left], paths[right] = [*path, (node, 1.0)], [*path, (node, -1.0)]
+    depth = max(map(len, paths.values()))
+    rows = [paths[word] + [(0, 0.0)] * (depth - len(paths[word])) for word in range(V)]
+    padded = torch.tensor(rows, dtype=torch.float64)
+    return padded[:, :, 0].long(), padded[:, :, 1].float()
+
 
 T, BLOCKS, CAP = 64, 16, 8
 """Words of a block, blocks of a batch, and the most occurrences whose steps a row takes in full."""

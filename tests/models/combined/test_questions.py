@@ -10,9 +10,9 @@ from lmzoo.core.errors import UserError
 from lmzoo.models.combined.constrained import Constrained
 from lmzoo.models.combined.questions import ask, fill
 from lmzoo.models.ngram.ngram import NGram
-from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.model import models
 from lmzoo.protocol.patterns import Pattern
+from lmzoo.protocol.sampling import Decoding
 
 
 def test_gaps_have_the_shares_of_scored_sentences(example):

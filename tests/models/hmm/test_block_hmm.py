@@ -25,7 +25,7 @@ from hmm_oracle import (
 from lmzoo.core.errors import UserError
 from lmzoo.models.hmm.block_hmm import BlockHMM
 from lmzoo.models.hmm.inference import paths
-from lmzoo.words.clusters import word_clusters
+from lmzoo.words.brown import word_clusters
 
 
 @pytest.fixture(params=OF_MODEL)

@@ -42,7 +42,7 @@ def test_split_states_emit_and_lead_on_as_their_parents(name, options, monkeypat
     twins = vectors(child.distributions.origin).view(12, 4, -1)
     assert (twins[:, 0] - twins[:, 1]).norm() < 0.3 * twins[:, 0].norm()
     assert (twins[:, 0] - twins[:, 1]).norm(dim=1).min() > 0
-    monkeypatch.setattr("lmzoo.models.hmm.splitting.SPLIT_NOISE", 0)
+    monkeypatch.setattr("lmzoo.models.hmm.block_hmm.SPLIT_NOISE", 0)
     child.inherit([Trained("parent", {}, parent)])
     logprobs, _ = child.eval()(tokens, child.initial_state(6))
     torch.testing.assert_close(logprobs, expected, **EXACT)

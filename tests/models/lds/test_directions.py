@@ -4,9 +4,9 @@ import pytest
 import torch
 from lds_oracle import HMM
 
-from lmzoo.models.lds.directions import singular_words
 from lmzoo.models.lds.estimation.steady_state import steady_state
 from lmzoo.models.lds.estimation.system import power_of_symmetric
+from lmzoo.models.lds.lds import singular_words
 
 
 def test_words_now_are_along_v_and_words_next_along_u():

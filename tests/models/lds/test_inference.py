@@ -9,7 +9,7 @@ from lmzoo.models.lds.estimation.statistics import Counts, whiten
 from lmzoo.models.lds.estimation.steady_state import steady_state
 from lmzoo.models.lds.estimation.subspace import identify
 from lmzoo.models.lds.estimation.system import LDS, power_of_symmetric
-from lmzoo.models.lds.inference import scan, smooth
+from lmzoo.models.lds.lds import scan, smooth
 from lmzoo.numerics.svd import Operator
 
 

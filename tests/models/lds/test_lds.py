@@ -18,8 +18,7 @@ from lmzoo.models.lds import lds
 from lmzoo.models.lds.estimation.asos import e_step
 from lmzoo.models.lds.estimation.fit import fit
 from lmzoo.models.lds.estimation.statistics import Counts, whiten
-from lmzoo.models.lds.inference import smooth
-from lmzoo.models.lds.lds import LinearDynamicalSystem
+from lmzoo.models.lds.lds import LinearDynamicalSystem, smooth
 from lmzoo.protocol.model import models
 from lmzoo.words.vectors.formats import encoded
 from lmzoo.words.vectors.word_vectors import WordVectors

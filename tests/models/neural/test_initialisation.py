@@ -10,8 +10,7 @@ from test_recurrent import SMALL
 
 from lmzoo.core.errors import UserError
 from lmzoo.models.neural import recurrent
-from lmzoo.models.neural.initialisation import KEPT, NOISE, initialise
-from lmzoo.models.neural.recurrent import GRU, LSTM, Recurrent
+from lmzoo.models.neural.recurrent import GRU, KEPT, LSTM, NOISE, Recurrent, initialise
 
 RNN = partial(recurrent.RNN, activation="tanh")
 

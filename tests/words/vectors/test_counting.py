@@ -13,7 +13,7 @@ from lmzoo.numerics.sparse import coo
 from lmzoo.words.vectors import cooccurrence
 from lmzoo.words.vectors.cooccurrence import Cooccurrences
 from lmzoo.words.vectors.counting import LSA, PPMI, log_entropy, shifted_ppmi
-from lmzoo.words.vectors.text import WordText
+from lmzoo.words.vectors.method import WordText
 
 WEIGHT = {"flat": lambda k, L: 1, "linear": lambda k, L: (L - k + 1) / L, "harmonic": lambda k, L: 1 / k}
 LINES = ["a b a c", "", "b b d a e", "c a", "a"]

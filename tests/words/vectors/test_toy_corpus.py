@@ -9,8 +9,7 @@ from vectors_corpus import corpus_of
 from lmzoo.core.configs import defaults
 from lmzoo.words.vectors.cooccurrence import Cooccurrences
 from lmzoo.words.vectors.counting import Factorised
-from lmzoo.words.vectors.method import methods
-from lmzoo.words.vectors.text import WordText
+from lmzoo.words.vectors.method import WordText, methods
 
 TOY = corpus_of(["the dog saw a cat", "the cat saw a dog", "a man read the book", "a woman read the book"])
 

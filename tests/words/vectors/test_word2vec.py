@@ -11,10 +11,9 @@ from vectors_corpus import corpus_of, two_topics
 
 from lmzoo.core.configs import defaults
 from lmzoo.words.vectors import word2vec
-from lmzoo.words.vectors.band import Band
-from lmzoo.words.vectors.gradients import cbow, hierarchical, skipgram
-from lmzoo.words.vectors.huffman import huffman
+from lmzoo.words.vectors.gradients import Band, cbow, hierarchical, skipgram
 from lmzoo.words.vectors.method import Method, methods
+from lmzoo.words.vectors.word2vec import huffman
 
 
 def leaves(*shapes: tuple[int, ...]) -> list[torch.Tensor]:

@@ -3,8 +3,7 @@
 Belanger & Kakade, "A linear dynamical system model for text", ICML 2015, https://arxiv.org/abs/1502.04081,
 with the EM of Martens, "Learning the linear dynamical system with ASOS", ICML 2010. Pure tensor functions:
 
-    `statistics`     counts of words and of pairs up to a lag, and the covariances Ψ_k that they give
-    `projection`     the Ψ_k of a given vector for each word, in place of one-hot words
+    `statistics`     counts of words and of pairs up to a lag, and the covariances Ψ_k of one-hot words or of vectors
     `system`         the system and the small linear algebra that the others share
     `subspace`       a first system from the Ψ_k by subspace identification
     `steady_state`   the limits of Kalman filter and smoother, from h × h matrices only

@@ -11,8 +11,7 @@ from torch import Tensor
 from lmzoo.core.iterations import StateDict
 from lmzoo.core.iterations import iterations as kept
 from lmzoo.models.lds.estimation.asos import Expectations, e_step, m_step, of_words
-from lmzoo.models.lds.estimation.projection import project, whiten_vectors, with_mean
-from lmzoo.models.lds.estimation.statistics import Counts, CrossCovariance, whiten
+from lmzoo.models.lds.estimation.statistics import Counts, CrossCovariance, project, whiten, whiten_vectors, with_mean
 from lmzoo.models.lds.estimation.steady_state import SteadyState, steady_state
 from lmzoo.models.lds.estimation.subspace import OVERSAMPLING, identify
 from lmzoo.models.lds.estimation.system import LDS

@@ -5,8 +5,13 @@ observation is the one-hot word, centred and whitened: y_t = diag(m)⁻¹ (e_{w_
     Ψ_0 = E[y_t y_tᵀ] = I - mmᵀ,
     Ψ_k = E[y_{t+k} y_tᵀ] = diag(m)⁻¹ N_k/N diag(m)⁻¹ - mmᵀ,    N_k[i, j] = #(w_{t+k} = i, w_t = j).
 The row is the later word. The text is read as a circle, so Ψ_k m = Ψ_kᵀ m = 0 exactly: every covariance lives in m^⊥.
+
+Section 3: of a given vector for each word, centred and whitened over the text, the observation is
+y_w = R^{-½} (e_w - Eᵀμ), R = Eᵀ (diag(μ) - μμᵀ) E, in the coordinates of R's eigenvectors. With B = diag(m) Y, Y the
+rows y_wᵀ, it is Bᵀ times the whitened one-hot word, so Ψ_k becomes BᵀΨ_kB, and Ψ_0 is I since BᵀB = I.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,6 +19,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.numerics.sparse import coo
+from lmzoo.numerics.svd import Operator
 
 
 class Counts(NamedTuple):
@@ -79,3 +85,33 @@ def whiten(counts: Counts, pseudocount: float) -> tuple[Tensor, list[CrossCovari
         values = (1 - share) / N * number.double() / (m[later] * m[earlier])
         psi.append(CrossCovariance(coo(later, earlier, values, (V, V)), left, right))
     return mu, psi
+
+
+RANK = 1e-10
+"""Vectors do not vary in a direction where their variance is a smaller share of the largest."""
+
+
+def whiten_vectors(vectors: Tensor, mu: Tensor) -> Tensor:
+    """(V, d) word vectors -> the (V, r) observations Y, with mean 0 and covariance I over a text with frequencies μ.
+
+    r ≤ d is the number of dimensions in which the vectors vary.
+    """
+    centred = vectors.to(mu) - mu @ vectors.to(mu)
+    R = centred.mT @ (mu[:, None] * centred)  # (d, d)
+    variances, directions = torch.linalg.eigh(R)
+    vary = variances > RANK * variances[-1]
+    return centred @ (directions[:, vary] * variances[vary].rsqrt())
+
+
+def with_mean(rows: Sequence[int], vectors: Tensor, mu: Tensor) -> Tensor:
+    """(n, d) vectors of some of V words -> (V, d) of all: others have their mean, so that they tell nothing."""
+    share = mu[list(rows)] / mu[list(rows)].sum()
+    whole = (share @ vectors.to(mu)).repeat(len(mu), 1)
+    whole[list(rows)] = vectors.to(mu)
+    return whole
+
+
+def project(psi: Sequence[Operator], Y: Tensor, mu: Tensor) -> list[Tensor]:
+    """Ψ_1 … of one-hot words -> those of the (V, d) observations Y, (d, d) each."""
+    B = mu.sqrt()[:, None] * Y  # (V, d)
+    return [B.mT @ (Psi @ B) for Psi in psi]

@@ -13,7 +13,7 @@ from lmzoo.models.lds.estimation.fit import fit
 from lmzoo.models.lds.estimation.statistics import Counts, whiten
 from lmzoo.models.lds.estimation.steady_state import steady_state
 from lmzoo.models.lds.estimation.system import LDS, signal
-from lmzoo.models.lds.inference import scan, smooth
+from lmzoo.models.lds.lds import scan, smooth
 
 TOKENS = 400_000
 

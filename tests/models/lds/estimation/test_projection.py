@@ -10,8 +10,7 @@ from torch import Tensor
 
 from lmzoo.models.lds.estimation.asos import e_step, m_step
 from lmzoo.models.lds.estimation.fit import em
-from lmzoo.models.lds.estimation.projection import project, whiten_vectors, with_mean
-from lmzoo.models.lds.estimation.statistics import Counts, whiten
+from lmzoo.models.lds.estimation.statistics import Counts, project, whiten, whiten_vectors, with_mean
 from lmzoo.models.lds.estimation.steady_state import steady_state
 from lmzoo.models.lds.estimation.subspace import identify
 from lmzoo.models.lds.estimation.system import LDS, signal, sylvester
