@@ -9,32 +9,20 @@ import datetime
 import itertools
 import logging
 import os
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch import distributed as dist
-from torch.distributed.rendezvous import rendezvous
 
 from lmzoo.core.errors import UserError, one_line
 
 PATIENCE = 600
 """The timeout for other ranks in seconds, unless ``LMZOO_PATIENCE`` is set."""
 
-NOTICE = 20
-"""The time after which a waiting rank reports the absent ones, in seconds."""
-
 GONE = ("gloo", "NCCL", "Connection", "Timed out", "Broken pipe", "timeout", "socket")
 """Substrings of PyTorch's errors when another rank does not answer."""
-
-_waits = itertools.count()
-"""The counter of waits, identical on every rank."""
-_stores: list[Any] = []
-"""The store shared by all ranks, which works while they wait for each other."""
 
 
 @contextlib.contextmanager
@@ -66,15 +54,11 @@ def _init_process_group() -> None:
     address = ":".join(os.environ.get(name, "?") for name in ("MASTER_ADDR", "MASTER_PORT"))
     patience = _patience()
     try:
-        with _if_it_lasts(_say, f"waiting for the other ranks at {address}"):
-            gpus = torch.cuda.is_available() and dist.is_nccl_available()
-            store, number, size = next(rendezvous("env://", timeout=patience))
-            backend = "cpu:gloo,cuda:nccl" if gpus else "gloo"
-            dist.init_process_group(backend, store=store, rank=number, world_size=size, timeout=patience)
+        gpus = torch.cuda.is_available() and dist.is_nccl_available()
+        dist.init_process_group("cpu:gloo,cuda:nccl" if gpus else "gloo", timeout=patience)
     except (RuntimeError, ValueError) as error:
         raise UserError(f"the ranks do not meet at {address} ({one_line(error)[:120]})",
                         "start them by torchrun; is the port in use?") from None  # fmt: skip
-    _stores[:] = [store]
     atexit.register(dist.destroy_process_group)  # not earlier, since a sweep may have further runs
     if not is_main():
         logging.getLogger("lmzoo").setLevel(logging.ERROR)
@@ -95,43 +79,10 @@ def is_main() -> bool:
     return rank() == 0
 
 
-def waiting() -> contextlib.AbstractContextManager[None]:
-    """A context in which ranks wait for each other; after `NOTICE` seconds, one line lists the absent ones."""
-    return _if_it_lasts(_name_absent, next(_waits)) if world_size() > 1 else contextlib.nullcontext()
-
-
-@contextlib.contextmanager
-def _if_it_lasts(notice: Callable[..., None], *arguments: Any) -> Iterator[None]:
-    """A context that calls ``notice`` after `NOTICE` seconds."""
-    timer = threading.Timer(NOTICE, notice, arguments)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-def _name_absent(number: int) -> None:
-    """Report the ranks that are absent, unless a lower waiting rank does."""
-    with contextlib.suppress(RuntimeError):  # the group has ended
-        _stores[0].set(f"lmzoo/{number}/{rank()}", "waits")
-        time.sleep(1)  # for the others to get here
-        waits = [_stores[0].check([f"lmzoo/{number}/{other}"]) for other in range(world_size())]
-        absent = [str(other) for other in range(world_size()) if not waits[other]]
-        if absent and waits.index(True) == rank():
-            _say(f"waiting for rank {', '.join(absent)}")
-
-
-def _say(line: str) -> None:
-    print(f"rank {os.environ.get('RANK', 0)}: {line}", file=sys.stderr, flush=True)
-
-
 def all_reduce(numbers: Tensor, operation: str = "SUM") -> Tensor:
     """Reduce tensors over the ranks, in place, to their sum or ``MAX``."""
     if world_size() > 1:
-        with waiting():
-            dist.all_reduce(numbers, getattr(dist.ReduceOp, operation))
+        dist.all_reduce(numbers, getattr(dist.ReduceOp, operation))
     return numbers
 
 
@@ -140,8 +91,7 @@ def all_gather(value: Any) -> list[Any]:
     if world_size() == 1:
         return [value]
     values = [None] * world_size()
-    with waiting():
-        dist.all_gather_object(values, value)
+    dist.all_gather_object(values, value)
     return values
 
 
@@ -155,8 +105,7 @@ def all_gather_rows(rows: Tensor) -> tuple[Tensor, int]:
         if source == rank():
             gathered[begin:end] = rows
         if end > begin:
-            with waiting():
-                dist.broadcast(gathered[begin:end], source)
+            dist.broadcast(gathered[begin:end], source)
     return gathered, begins[rank()]
 
 

@@ -11,7 +11,6 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler, ReduceLROnPlateau
 
-from lmzoo.core import ranks
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import BelowOne, Count, NonNegative, Options, Probability, configured
 from lmzoo.core.registry import Registry
@@ -218,8 +217,7 @@ class Optimization:
     def backward(self, loss: Tensor) -> Tensor:
         """Compute the gradient of a loss. Returns: its norm."""
         self.optimizer.zero_grad(set_to_none=True)
-        with ranks.waiting():
-            loss.backward()
+        loss.backward()
         return get_total_norm([parameter.grad for parameter in self.parameters if parameter.grad is not None])
 
     def step(self, loss: float, norm: Tensor, length: float, share: tuple[int, int] = (1, 1)) -> dict[str, float]:
