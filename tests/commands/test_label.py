@@ -215,7 +215,7 @@ def test_plain_sentences_are_labelled_as_their_columns_are(texts: Path):
 @pytest.mark.parametrize(
     ("number", "told"),
     [
-        (torch.nan, "r/best.pt: weights of moves are no numbers"),
+        (torch.nan, "the model's scores of labels are no numbers"),
         (torch.inf, "the model's scores of labels are no numbers"),
         (3e38, "log Z of a sentence is "),  # of finite scores
     ],
@@ -237,7 +237,7 @@ def test_figures_of_labels_that_are_no_numbers_are_damage(texts: Path):
     assert command("task=chunk", "labeller=majority", *FILES, "run_dir=r", main=label.main).code == 0
     results = json.loads(Path("r/results.json").read_text())
     Path("r/results.json").write_text(json.dumps(results | {"figures": {"test": float("nan")}}))
-    assert "r: results.json: damaged" in command("r", "--json", "a.json", main=compare.main).err
+    assert "r: results.json: not as the run wrote it" in command("r", "--json", "a.json", main=compare.main).err
 
 
 @pytest.mark.parametrize("error", [AttributeError("why"), NameError("why"), KeyError("why"), ValueError("why")])
@@ -313,21 +313,6 @@ def test_comments_and_beginnings_of_documents_are_told(texts: Path):
     assert done.out.count("t.txt: 1 comments and 1 lines of -DOCSTART- are no words") == 1, done
     assert json.loads(Path("r/results.json").read_text())["words"] == {"train": 1, "test": 1}
     assert Path("r/test.labels").read_text() == Path("t.txt").read_text()
-
-
-def test_a_damaged_form_is_refused(texts: Path):
-    assert command("task=chunk", "labeller=majority", *FILES, "run_dir=r", main=label.main).code == 0
-    form = read_checkpoint(Path("r/best.pt"))["form"]
-    for damaged in (
-        "",
-        {},
-        form | {"parted": "commas"},
-        form | {"width": "3"},
-        form | {"labels": [1]},
-        form | {"x": 1},
-    ):
-        edit(Path("r/best.pt"), put("form", value=damaged))
-        assert "r/best.pt: " in command("r", "test.txt", main=tag.main).refused()
 
 
 def test_trees_are_learnt_and_labelled_from_word_vectors(texts: Path):
