@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
 from omegaconf import OmegaConf
 
 from lmzoo.core.catalogue import entries
@@ -17,14 +18,23 @@ CONFIGS = next(path for path in (_PACKAGE / "configs", _PACKAGE.parent / "config
 """The folder in an installed package, else at the top of the checkout."""
 
 
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""PyYAML's fast parser if it was built with it."""
+
+
 def parse(text: str) -> Any:
-    """Parse the YAML of a configuration; raises as PyYAML and OmegaConf do."""
+    """Parse the YAML of a configuration; raises as PyYAML and OmegaConf do, and a ValueError for aliases.
+
+    A short text with aliases may expand until memory is full.
+    """
     return copy.deepcopy(_parsed(text))
 
 
 @functools.lru_cache(maxsize=256)
 def _parsed(text: str) -> Any:
     """`parse`, cached, as commands parse the same texts repeatedly."""
+    if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=LOADER)):
+        raise ValueError("it refers to its own parts")
     return OmegaConf.to_container(OmegaConf.create(text))
 
 
