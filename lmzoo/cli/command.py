@@ -38,7 +38,7 @@ class RunFolder(argparse.Action):
         given = [values] if isinstance(values, str) else values
         folders = [find(name) for name in given]
         for name, folder in zip(given, folders, strict=True):
-            warn(None if folder == Path(name) else f"{name} is {folder}")
+            inform(None if folder == Path(name) else f"{name} is {folder}")
         setattr(namespace, self.dest, folders[0] if isinstance(values, str) else folders)
 
 
@@ -135,8 +135,13 @@ def warn_of(run: Run, vocabulary: Vocabulary) -> None:
 
 def warn(warning: str | None) -> None:
     """Print a warning, such as `Run.unfinished`, to standard error."""
-    if warning is not None:
-        print(printable(warning), file=sys.stderr)
+    inform(warning and f"warning: {warning}")
+
+
+def inform(line: str | None) -> None:
+    """Print a line that is no result, such as what has been read, to standard error."""
+    if line is not None:
+        print(printable(line), file=sys.stderr)
 
 
 def require_kind(run: Run, model: LanguageModel, kind: type[Wanted] | tuple[type[Wanted], ...], needed: str) -> Wanted:

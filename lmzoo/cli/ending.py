@@ -2,6 +2,7 @@
 
 import errno
 import io
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -19,6 +20,8 @@ _OUTPUT_LOST = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 def run_command(main: Callable[[], int]) -> None:
     """Exit with the code of ``main``: 2 after one line on stderr for a user error, 130 after Ctrl-C or a signal."""
     _prepare_streams()
+    if logging.lastResort:  # the handler of what modules log outside of training
+        logging.lastResort.setFormatter(logging.Formatter("warning: %(message)s"))
     keep_freed_memory()
     try:
         with inputs_kept():

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lmzoo.cli.command import CommandParser, RunFolder, bounded, check_output, warn, warn_of
+from lmzoo.cli.command import CommandParser, RunFolder, bounded, check_output, inform, warn, warn_of
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, error_prefix, pluralize, printable
 from lmzoo.core.files import write_output
@@ -335,7 +335,7 @@ def main() -> int:
         print(as_text(tables, arguments.markdown))
         warn(number(tables))
     for folder, reason in others.items():
-        warn(f"{folder}: {reason}")
+        inform(f"{folder}: {reason}")
     if arguments.csv:
         write_output(arguments.csv, as_csv(tables))
     if arguments.json:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import torch
 
-from lmzoo.cli.command import CommandParser, RunFolder, warn
+from lmzoo.cli.command import CommandParser, RunFolder, inform, warn
 from lmzoo.cli.hydra import run_hydra
 from lmzoo.cli.start import leaving_at_once
 from lmzoo.commands import COMMANDS
@@ -25,7 +25,7 @@ from lmzoo.training import session
 RUNS = {
     "ngram": ("train", "model=ngram", "corpus.context=sentence"),
     "hmm": ("train", "model=hmm", "corpus.context=sentence"),
-    "lds": ("train", "model=lds", "trainer.epochs=4"),
+    "lds": ("train", "model=lds", "trainer.epochs=4", "corpus.context=sentence"),
     "ppmi": ("vectors", "method=ppmi"),
 }
 """The runs without arguments: their folders in ``outputs/demo``, and how each is made, by a command and options."""
@@ -74,7 +74,7 @@ def trained(device: str) -> list[Path]:
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # more of them slow down models as small as these, above all on a busy machine
-    warn(f"training {', '.join(missing)}; they are kept in {OUTPUTS / 'demo'}")
+    inform(f"training {', '.join(missing)}; they are kept in {OUTPUTS / 'demo'}")
     with Bar(len(missing), "run", "training") as bar:
         for name in missing:
             command, *options = RUNS[name]

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import torch
 
-from lmzoo.cli.command import CommandParser, check_output, require_kind, warn
+from lmzoo.cli.command import CommandParser, check_output, inform, require_kind, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import text_ending, write_output
@@ -86,7 +86,7 @@ def export_arpa(options: argparse.Namespace) -> None:
         names, table = restricted(names, table, options.words)
         sizes.append(_sizes(names, table))
     write_arpa(options.file, table, names)
-    warn(f"n-grams of 1, 2, … words: {', then '.join(sizes)}")
+    inform(f"n-grams of 1, 2, … words: {', then '.join(sizes)}")
 
 
 def _sizes(names: Sequence[str], table: NGramTable) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lmzoo.cli.command import CommandParser, RunFolder, check_output, warn
+from lmzoo.cli.command import CommandParser, RunFolder, check_output, inform, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import write_output
@@ -126,7 +126,7 @@ def compare_readers(
     rest = ~np.logical_or.reduce([rows, *(words for words, _ in left)])
     left.append((rest, "have no time or follow such a word or the beginning of a text"))
     counts = ", ".join(f"{words.sum():,} {what}" for words, what in left)
-    warn(f"{rows.sum():,} of {len(rows):,} words are compared; of the others {counts}")
+    inform(f"{rows.sum():,} of {len(rows):,} words are compared; of the others {counts}")
     stories, places = zip(*times.ids, strict=True)
     columns = {
         arguments.story: stories, arguments.place: places, arguments.word: times.words, arguments.time: times.times,

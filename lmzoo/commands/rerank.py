@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from lmzoo.cli.command import CommandParser, check_tokenize, text_file, tokenized, warn
+from lmzoo.cli.command import CommandParser, check_tokenize, inform, text_file, tokenized, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, for_output, pluralize
 from lmzoo.core.files import NUMBER, read_lines
@@ -122,7 +122,7 @@ def main() -> int:
     if references:
         weights[0], errors = tuned(entries, logprobs, references)
         words = sum(len(reference.split()) for reference in references)
-        warn(f"weight of log p: {weights[0]:g}, with {errors:,} errors in {words:,} words")
+        inform(f"weight of log p: {weights[0]:g}, with {errors:,} errors in {words:,} words")
     total = totals(entries, logprobs, weights)
     groups = best_first(entries, total)
     for place in chain(*groups):

@@ -138,7 +138,7 @@ def _conclude(opened: _Opened, sums: "Sums", unit: str, arguments: argparse.Name
     """Warn of lines scored as one stream, and print the sums."""
     if opened.context == "stream" and not (arguments.context or arguments.text in SPLITS):
         advice = stream_warning(opened.model, sums.lines, "--context sentence")
-        warn(advice and f"warning: {name}{advice}")
+        warn(advice and f"{name}{advice}")
     print(printable(name) + sums.summary(unit), file=sys.stderr)
 
 

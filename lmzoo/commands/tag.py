@@ -9,7 +9,7 @@ from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, for_output, printable_json
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Size
-from lmzoo.corpus.tokenizer import TOKENIZERS
+from lmzoo.corpus.tokenizer import PROSE, TOKENIZERS, with_punctuation
 from lmzoo.labels.formats import PlainText, Sentence
 from lmzoo.labels.linear_chain import ChainLabeller
 from lmzoo.labels.model import Labeller
@@ -81,7 +81,12 @@ def sentences(labeller: Labeller, task: Task, arguments: argparse.Namespace) -> 
         further = "a further column" if features == 1 else f"{features} further columns"
         raise UserError(f"--text: {arguments.run} reads {further} of each word", "give a file of columns")
     tokenize = TOKENIZERS[arguments.tokenize] if arguments.tokenize else str
-    return PlainText(text_file(arguments), labeller.kind == "text", tokenize)
+    text = PlainText(text_file(arguments), labeller.kind == "text", tokenize)
+    words = [word for sentence in text.sentences for word in sentence.words]
+    if not arguments.tokenize and len(stuck := with_punctuation(words)) > PROSE * len(words):
+        warn(f"{arguments.text}: {len(stuck):,} of {len(words):,} words have punctuation stuck to them, such as "
+             f"'{stuck[0]}'; --tokenize words separates it")  # fmt: skip
+    return text
 
 
 def best(labeller: ChainLabeller, task: Task, sentence: Sentence, number: int) -> list[tuple[float, list[str]]]:

@@ -1,13 +1,15 @@
 """Tokenizers for plain text."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 PTB = re.compile(
     r"<unk>|n't|'(?:s|re|ve|ll|d|m)\b|[$%#&]|(?:[a-z]\.){2,}|(?:mr|mrs|ms|dr|jr|sr|st|inc|corp|co|ltd)\.(?!\w)"
     r"|N(?!\w)|[a-z0-9]+?(?=n't\b)|[a-z0-9]+(?:[-/&.][a-z0-9]+)*"
 )
 NUMBER = re.compile(r"(?<![\w-])\d[\d,.]*(?<![,.])(?![\w-])")
+STUCK, PROSE = ".,;:!?\"'“”‘’()…", 0.05
+"""Signs of punctuation, and the share of words that are stuck to them in raw prose, at least."""
 WORDS = re.compile(r"<unk>|\d+(?:[.,]\d+)+(?!\w)|\w+(?:['’-]\w+)*|[^\w\s]")
 
 
@@ -19,6 +21,11 @@ def ptb(line: str) -> str:
 def words(line: str) -> str:
     """Separate words and punctuation; apostrophes and hyphens inside words are left in place."""
     return " ".join(WORDS.findall(line))
+
+
+def with_punctuation(words: Iterable[str]) -> list[str]:
+    """Those of some words that are letters with punctuation stuck to them, such as ``end.`` and ``(in``."""
+    return [word for word in words if (bare := word.strip(STUCK)) != word and bare.isalpha()]
 
 
 TOKENIZERS: Mapping[str, Callable[[str], str]] = {"ptb": ptb, "words": words}

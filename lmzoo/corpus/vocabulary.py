@@ -15,6 +15,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.corpus.form import Form, character
 from lmzoo.corpus.lookup import Words, WordTable, blocks
 from lmzoo.corpus.subwords import BEGIN
+from lmzoo.corpus.tokenizer import PROSE, STUCK, with_punctuation
 
 EOS = "<eos>"
 UNK = "<unk>"
@@ -32,9 +33,6 @@ SHORT = 2**9
 
 LIKE_UNK = re.compile(r"UNK|(?!<unk>)[<\[](?i:unk|unknown|oov)[>\]]")
 """Names of `<unk>` in other programs."""
-
-STUCK, PROSE = ".,;:!?\"'“”‘’()…", 0.05
-"""Signs of punctuation, and the share of a vocabulary's words that is stuck to them in raw prose, at least."""
 
 RawText = bytes | Iterable[str]
 """A text: UTF-8 in which every line ends with a line feed, or a sequence of lines."""
@@ -177,8 +175,7 @@ class Vocabulary:
 
     def _prose(self) -> list[str]:
         """A warning if many words are others with punctuation stuck to them."""
-        stuck = [word for word in self.words if (bare := word.strip(STUCK)) != word and bare.isalpha()
-                 and bare in self.index]  # fmt: skip
+        stuck = [word for word in with_punctuation(self.words) if word.strip(STUCK) in self.index]
         if len(stuck) <= PROSE * len(self.words):
             return []
         capital = [word for word in self.words if (small := word.lower()) != word and small in self.index]

@@ -16,6 +16,7 @@ from lmzoo.core.progress import reading
 from lmzoo.corpus import EOS, Context, Vocabulary
 from lmzoo.corpus.conditions import label_numbers, split_labels, unlabelled
 from lmzoo.corpus.lines import by_line, line_sums
+from lmzoo.corpus.tokenizer import ptb, words
 from lmzoo.corpus.vocabulary import UNK, utf8
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import checked, part_logprobs, text_logprobs
@@ -117,21 +118,30 @@ def file_parts(
     if not vocabulary.conditions:
         pieces = reading(file, shown, vocabulary.form.spaced or tokenize is not None)
         pieces = _tokenized(pieces, tokenize) if tokenize else pieces
-        return _warning_of_capitals(starmap(Part, vocabulary.encode_pieces(pieces, where)), vocabulary, where)
+        return _warning_of_form(starmap(Part, vocabulary.encode_pieces(pieces, where)), vocabulary, where)
     labels, lines = split_labels(read_lines(file), where)
     text = utf8(map(tokenize, lines) if tokenize else lines, where)
     return [Part(text, vocabulary.encode(text, where), label_numbers(labels, vocabulary.conditions, where))]
 
 
-def _warning_of_capitals(parts: Iterator[Part], vocabulary: Vocabulary, where: str) -> Iterator[Part]:
-    """Pass on parts; warn if many words of the first one are unknown, most of them due to capitals."""
+def _warning_of_form(parts: Iterator[Part], vocabulary: Vocabulary, where: str) -> Iterator[Part]:
+    """Pass on parts; warn if many words of the first one are unknown, most of them by their capitals or punctuation."""
+
+    forms: dict[str, Callable[[str], str]] = {
+        "in small letters; write it in these": str.lower,
+        "without punctuation; separate it from words, as lmzoo score --tokenize words does": words,
+        "in small letters without punctuation; lmzoo score --tokenize ptb writes them so": ptb,
+    }
     for number, part in enumerate(parts):
-        if not number and part.text and UNK in vocabulary.index:
-            with contextlib.suppress(UserError):  # of <EOS>, which becomes <eos>
-                small = vocabulary.encode(part.text.decode().lower().encode())
-                unknown, still = (int((tokens == vocabulary.index[UNK]).sum()) for tokens in (part.tokens, small))
-                if unknown > max(2 * still, len(part.tokens) // 10):
-                    log.warning("%s: most of its unknown words are known in small letters; write it in these", where)
+        unk = vocabulary.index.get(UNK)
+        unknown = int((part.tokens == unk).sum()) if unk is not None and not number and part.text else 0
+        if unknown > len(part.tokens) // 10:
+            lines = part.text.decode().split("\n")
+            for form, change in forms.items():
+                with contextlib.suppress(UserError):  # of <EOS>, which becomes <eos>
+                    if unknown > 2 * int((vocabulary.encode("\n".join(map(change, lines)).encode()) == unk).sum()):
+                        log.warning("%s: most of its unknown words are known %s", where, form)
+                        break
         yield part
 
 

@@ -17,6 +17,14 @@ from lmzoo.core.errors import Interrupted, UserError, printable
 log = logging.getLogger("lmzoo")
 
 
+class _Formatter(logging.Formatter):
+    """Lines that begin with ``warning:`` where they are warnings."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - overrides that of logging
+        record.message = "warning: " * (record.levelno == logging.WARNING) + record.message
+        return super().formatMessage(record)
+
+
 class _Console(logging.Handler):
     """A handler for standard output that prints above the progress bar."""
 
@@ -47,7 +55,8 @@ def logging_to(path: Path) -> Iterator[None]:
     """
     level, handlers, propagate = log.level, log.handlers[:], log.propagate
     console, file = _Console(), _LogFile(path, delay=True)
-    file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    console.setFormatter(_Formatter())
+    file.setFormatter(_Formatter("%(asctime)s %(message)s"))
     log.setLevel(logging.INFO)
     log.handlers[:], log.propagate = [console, file], False
     try:

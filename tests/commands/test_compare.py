@@ -180,4 +180,4 @@ def test_a_picture_of_both_says_that_labels_are_left_out(runs: list[str], folder
     assert command(*line, "run_dir=labels", main=label.main).code == 0
     outcome = look(*runs, "labels", "--plot", "a.png")
     assert outcome.code == 0
-    assert outcome.err == "--plot: runs of labels have no perplexity, so they are not in the picture\n"
+    assert outcome.err == "warning: --plot: runs of labels have no perplexity, so they are not in the picture\n"

@@ -65,7 +65,7 @@ def test_words_that_the_model_does_not_know_are_told(folder: Path):
     assert done.code == 0, done
     for arguments in (["out.npy"], ["--neighbours", "b"]):
         done = command("run", "text", *arguments, main=embed.main)
-        assert done.err == "text: 2 of 4 tokens are unknown words, which the model reads as <unk>\n"
+        assert done.err == "warning: text: 2 of 4 tokens are unknown words, which the model reads as <unk>\n"
     assert not command("run", "train", "out.npy", main=embed.main).err
 
 

@@ -142,7 +142,8 @@ def test_an_unfinished_run_is_evaluated_and_called_so(tmp_path, monkeypatch, cap
     monkeypatch.setattr("sys.argv", ["evaluate", str(tmp_path / "run"), "valid"])
     assert main() == 0
     assert (
-        capsys.readouterr().err == f"{tmp_path}/run: its training is not finished; these are the best weights so far\n"
+        capsys.readouterr().err
+        == f"warning: {tmp_path}/run: its training is not finished; these are the best weights so far\n"
     )
 
 

@@ -201,6 +201,10 @@ def test_plain_sentences_are_labelled_as_their_columns_are(texts: Path):
     rows, columns = (out.replace(" ", "\t").split("\n") for out in (done.out, expected))
     assert len(rows) == 11
     assert rows == columns
+    assert not done.err
+    warned = command("r", "plain.txt", "--text", main=tag.main)
+    problem = "plain.txt: 2 of 5 words have punctuation stuck to them, such as 'walk,'"
+    assert warned.err == f"warning: {problem}; --tokenize words separates it\n"
     Path("mr.txt").write_text("pos\ta good film\nneg\ta bad film\n")
     given = ["task=classify", "labeller=naive_bayes", "task.train=mr.txt", "task.test=mr.txt"]
     assert command(*given, "run_dir=t", main=label.main).code == 0

@@ -15,7 +15,8 @@ import lmzoo
 from lmzoo.commands import compare, evaluate, generate, pairs, rerank, score
 from lmzoo.core.errors import UserError
 from lmzoo.corpus.tokenizer import ptb, words
-from lmzoo.protocol.lines import scored
+from lmzoo.corpus.vocabulary import Vocabulary
+from lmzoo.protocol.lines import file_parts, scored
 
 
 @pytest.fixture(scope="module")
@@ -303,6 +304,24 @@ def test_capitals_that_make_words_unknown_are_told(run: Path, tmp_path: Path, ma
         assert command(str(run), str(tmp_path / "text"), main=main).code == 0
         small = f"{tmp_path / 'text'}: most of its unknown words are known in small letters; write it in these"
         assert (small in caplog.messages) == told, text
+
+
+def test_punctuation_that_makes_words_unknown_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    (file := tmp_path / "text").write_text('"The dog, saw: a (cat)"\n')
+    known = ["<eos>", "<unk>", "the", "dog", "saw", "a", "cat"]
+    for vocabulary, form in (
+        (
+            [*known, "The", *'",:()'],
+            "without punctuation; separate it from words, as lmzoo score --tokenize words does",
+        ),
+        (known, "in small letters without punctuation; lmzoo score --tokenize ptb writes them so"),
+    ):
+        caplog.clear()
+        assert [*file_parts(Vocabulary(vocabulary), file)]
+        assert caplog.messages == [f"{file}: most of its unknown words are known {form}"]
+        caplog.clear()
+        assert [*file_parts(Vocabulary(vocabulary), file, tokenize=ptb)]
+        assert not caplog.messages
 
 
 def test_plain_text_is_cut_into_words():

@@ -104,10 +104,10 @@ def test_a_run_tells_of_them_in_its_log_and_with_its_figures(texts: Path, main: 
 def test_a_file_of_train_that_is_measured_is_told(texts: Path):
     made = command(*NGRAM, "corpus.train=[a.txt,b.txt]", "corpus.valid=c.txt", "corpus.unknown=true", "run_dir=run")
     assert made.code == 0, made
-    assert "warning" not in made.out
+    assert "warning: valid" not in made.out
     warning = "is text that run was trained on, so its figures are better than those of others\n"
     for file in ("copy", "b.txt"):
-        assert command("run", file, main=evaluate.main).err == f"{file}: {warning}"
+        assert command("run", file, main=evaluate.main).err == f"warning: {file}: {warning}"
         assert f"{file}: {warning}" in command("run", file, "--sums", main=score.main).err
     found = json.loads(command("run", "copy", "--json", main=evaluate.main).out)
     assert found["warning"] == f"copy: {warning[:-1]}"
