@@ -73,6 +73,7 @@ class BlockChain:
         self.place = torch.empty_like(order).scatter(0, order, torch.arange(len(order), device=order.device))
         counts = cluster.bincount(minlength=self.M).tolist()
         self.emitting = tables.emission[order].exp().split(counts)  # of each cluster, (n, S)
+        self.none = torch.arange(0), self.emission.new_empty(self.S, 0)
         self.cached: dict[int, tuple[Tensor, Tensor]] = {}
 
     def masses(self, classes: Tensor, number: int) -> Tensor:
@@ -85,13 +86,15 @@ class BlockChain:
             arriving = self._clusters(p > 0)
             leaving = torch.ones_like(arriving) if needed is None else self._clusters(needed)
             leaving = leaving & arriving.any(1, keepdim=True)
-            for c in leaving.any(0).nonzero()[:, 0].tolist():
-                rows = leaving[:, c].nonzero()[:, 0]
-                targets, tiles = self._tiles(c, arriving[rows].any(0))
-                ahead = blocks[rows.to(p.device)]
-                ahead = ahead.flatten(1) if len(targets) == self.M else ahead[:, targets].flatten(1)
-                sums = torch.cat([ahead @ part.T for part in tiles.split(AT_ONCE)], 1)
-                result[rows.to(p.device), c * self.S : (c + 1) * self.S] = sums
+            kinds, kind = leaving.unique(dim=1, return_inverse=True)  # of clusters, by the rows that need them
+            for number, some in enumerate(kinds.unbind(1)):
+                rows, wanted = some.nonzero()[:, 0].to(p.device), arriving[some].any(0).nonzero()[:, 0]
+                here = blocks[rows]
+                for c in (kind == number).nonzero()[:, 0].tolist() if len(rows) else []:
+                    targets, tiles = self._tiles(c, wanted)
+                    ahead = (here if len(targets) == self.M else here[:, targets]).flatten(1)
+                    sums = torch.cat([ahead @ part.T for part in tiles.split(AT_ONCE)], 1)
+                    result[rows, c * self.S : (c + 1) * self.S] = sums
             return result
 
         return log_linear(product, v, self.emission.dtype)
@@ -103,7 +106,7 @@ class BlockChain:
             arriving = torch.ones_like(leaving) if needed is None else self._clusters(needed)
             for c in leaving.any(0).nonzero()[:, 0].tolist():
                 rows = leaving[:, c].nonzero()[:, 0]
-                targets, tiles = self._tiles(c, arriving[rows].any(0))
+                targets, tiles = self._tiles(c, arriving[rows].any(0).nonzero()[:, 0])
                 sums = _of_few(blocks[rows.to(p.device), c], tiles).view(len(rows), -1, self.S)
                 result[rows.to(p.device)[:, None], targets] += sums
             return result.flatten(1)
@@ -131,23 +134,25 @@ class BlockChain:
         return states.view(len(states), self.M, self.S).any(2).cpu()
 
     def _tiles(self, source: int, wanted: Tensor) -> tuple[Tensor, Tensor]:
-        """(n,) clusters, among them the ``wanted`` (M,), and (S, nS) probabilities of their states after a cluster."""
-        if source in self.cached:
-            targets, tiles = self.cached[source]
-            wanted = wanted.index_fill(0, targets.cpu(), False)
-            if not bool(wanted.any()):
-                return targets, tiles
-            wanted = wanted.index_fill(0, targets.cpu(), True)
-        if int(wanted.sum()) > self.M // 2:
-            targets, tiles = torch.arange(self.M), self.transitions.leaving(source).flatten(1).exp()
-        else:
-            targets = wanted.nonzero()[:, 0]
-            tiles = self.transitions.tiles(torch.full_like(targets, source), targets)
-            tiles = tiles.transpose(0, 1).flatten(1).exp_()
-        result = targets.to(tiles.device), tiles
-        if sum(known.numel() for _, known in self.cached.values()) + tiles.numel() <= LARGEST:
-            self.cached[source] = result
-        return result
+        """(n,) clusters, among them the ``wanted`` (w,), and (S, nS) probabilities of their states after a cluster.
+
+        The clusters are on the CPU.
+        """
+        targets, tiles = self.cached.get(source, self.none)
+        if len(targets) < self.M and len(missing := wanted[~torch.isin(wanted, targets)]):
+            if len(targets) + len(missing) > self.M // 2:
+                targets, tiles = torch.arange(self.M), self.transitions.leaving(source).flatten(1).exp()
+            else:
+                further = self.transitions.tiles(torch.full_like(missing, source), missing)
+                further = further.transpose(0, 1).flatten(1).exp_()
+                targets, tiles = torch.cat([targets, missing]), torch.cat([tiles, further], 1)
+            others = sum(known.numel() for at, (_, known) in self.cached.items() if at != source)
+            if others + tiles.numel() <= LARGEST:
+                self.cached[source] = targets, tiles
+        if 4 * len(wanted) < len(targets):
+            some = torch.isin(targets, wanted).nonzero()[:, 0]
+            targets, tiles = targets[some], tiles.view(self.S, -1, self.S)[:, some].flatten(1)
+        return targets, tiles
 
 
 class FactoredChain(BlockChain):

@@ -134,7 +134,7 @@ class Product:
             message = self.message(t + 1)
             at_device = at.to(prior.device)
             states = _drawn(prior + self._choices(message, t)[at_device], uniform[:, 0])
-            onward = (mass + message[self.target])[:, states].T  # (B, E)
+            onward = (mass[:, states] + message[self.target[:, None], states]).T  # (B, E)
             onward = onward.where(self.source == at_device[:, None], -torch.inf)
             may_end = self.accepting[at_device] & self.may_end(t)
             stop = self.ending[states].where(may_end, -torch.inf)
