@@ -21,10 +21,12 @@ from lmzoo.protocol.sampling import LONGEST_SENTENCE
 
 MOST_STATES = 500
 """The largest number of states of an automaton, before equivalent ones are merged."""
-_ITEM = re.compile(r"(?<!\S)(?:not\s*)?\[[^\]]*\](?!\S)|\S+")
+_BRACKETS = r"(not\s*)?\[([^\]]*)\]"
+_ITEM = re.compile(rf"(?<!\S){_BRACKETS}(?!\S)|(?<!\S)not\s*\[\S*|\S+")
 LENGTH = re.compile(r"\s*(\d{0,9})\.\.(\d{0,9})\s*")
 """A number of words, with the bounds as groups."""
 _NEGATED = re.compile(r"\s*not\s*\((.*)\)\s*")
+_PARENTHESIS = re.compile(r"(?<!\S)not\s*\(")
 
 
 class OneOf(NamedTuple):
@@ -85,6 +87,16 @@ class Automaton(NamedTuple):
         table[self.source[edge], of_class] = self.target[edge]
         return table
 
+    def accepts_something(self) -> bool:
+        """Whether there is a sentence of an allowed length."""
+        at, low = torch.arange(len(self.accepting)) == 0, self.shortest
+        last = low + len(at) if self.longest is None else min(low + len(at), self.longest)
+        for length in range(last + 1):
+            if length >= low and bool((at & self.accepting).any()):
+                return True
+            at = torch.zeros_like(at).index_fill(0, self.target[at[self.source]], True)
+        return False
+
 
 class Pattern(NamedTuple):
     """A conjunction of sequences of places, and bounds of the number of words."""
@@ -100,18 +112,20 @@ class Pattern(NamedTuple):
         """Read a pattern; raise a UserError beginning with ``where`` for one that is malformed or has unknown words."""
         pattern = cls((), len(vocabulary), text)
         for part in re.split(r"(?<!\S)&(?!\S)", text):
-            if not part.strip():
+            inner = _NEGATED.fullmatch(part)
+            if not (inner[1] if inner else part).strip():
                 raise UserError(f"{where} '{shortened(text)}': is empty" + " beside an &" * ("&" in text))
             if (length := LENGTH.fullmatch(part)) and part.strip() != "..":
                 low, high = (int(bound) if bound else None for bound in length.groups())
                 if max(low or 0, high or 0) > LONGEST_SENTENCE:
                     raise UserError(f"{where}: {part.strip()} is over {LONGEST_SENTENCE:,} words", "ask for fewer")
                 pattern &= cls((), len(vocabulary), text, low or 0, high)
-            elif inner := _NEGATED.fullmatch(part):
-                places = _places(inner[1], vocabulary, where)
-                pattern &= cls((places._replace(negated=True),), len(vocabulary), text)
+            elif _PARENTHESIS.search(inner[1] if inner else part):
+                problem = f"{where} '{shortened(part.strip())}': 'not (' is not around one pattern, closed by ')'"
+                raise UserError(problem, r"use it as not (A) & not (B); write \( where it is a word")
             else:
-                pattern &= cls((_places(part, vocabulary, where),), len(vocabulary), text)
+                places = _places(inner[1] if inner else part, vocabulary, where)._replace(negated=inner is not None)
+                pattern &= cls((places,), len(vocabulary), text)
         return pattern._replace(text=text)
 
     def __and__(self, other: "Pattern") -> "Pattern":
@@ -148,17 +162,18 @@ class Pattern(NamedTuple):
         start = tuple(frozenset([0]) for _ in self.sequences)
         states, table = {start: 0}, []  # by subset construction
         for state in (reached := [start]):
-            table.append([])
-            for word in words:
-                after = tuple(part.after(at, word) for part, at in zip(self.sequences, state, strict=True))
-                if after not in states:
-                    states[after] = len(states)
-                    reached.append(after)
-                table[-1].append(states[after])
+            rows = [tuple(s.after(at, word) for s, at in zip(self.sequences, state, strict=True)) for word in words]
+            reached += [after for after in dict.fromkeys(rows) if after not in states]
+            table.append([states.setdefault(after, len(states)) for after in rows])
             if len(states) > MOST_STATES:
                 raise UserError(f"'{shortened(self.text)}': has over {MOST_STATES} states", "ask for less at once")
-        accepting = [all(p.matched(at) for p, at in zip(self.sequences, state, strict=True)) for state in reached]
-        return self._checked(classes, *_smallest(table, accepting), len(words))
+        accepting = [all(s.matched(at) for s, at in zip(self.sequences, state, strict=True)) for state in reached]
+        table, accepting = _smallest(table, accepting)
+        edges = {(q, after): [a == after for a in row] for q, row in enumerate(table) for after in row if after >= 0}
+        found = self._automaton(classes, list(edges), list(edges.values()), accepting)
+        if not found.accepts_something():
+            raise UserError(f"'{shortened(self.text)}': no sentence matches this pattern")
+        return found
 
     def alignment(self) -> Automaton:
         """An automaton of a sequence with at most one gap: a state for each number of places that were passed.
@@ -167,51 +182,33 @@ class Pattern(NamedTuple):
         """
         (sequence,) = self.sequences
         classes, words = self.classes()
-        n = len(sequence.places)
-        edges = [(p, p + 1, place) for p, place in enumerate(sequence.places)]
-        edges += [(p, p, ANY) for p in sequence.gaps]
-        allowed = [[place.allows(word) for word in words] for _, _, place in edges]
-        source, target = (torch.tensor([edge[end] for edge in edges], dtype=torch.int64) for end in (0, 1))
-        accepting = torch.arange(n + 1) == n
-        allowed = torch.tensor(allowed, dtype=torch.bool).view(len(edges), len(words))
-        return Automaton(classes, source, target, allowed, accepting, self.shortest, self.longest)
+        ends = [*((p, p + 1) for p in range(len(sequence.places))), *((p, p) for p in sequence.gaps)]
+        allowed = [[place.allows(word) for word in words] for place in (*sequence.places, *[ANY] * len(sequence.gaps))]
+        return self._automaton(classes, ends, allowed, [False] * len(sequence.places) + [True])
 
-    def _checked(self, classes: Tensor, table: list[list[int]], accepting: list[bool], number: int) -> Automaton:
-        """The automaton of a table of states, if it accepts anything."""
-        edges: dict[tuple[int, int], list[int]] = {}
-        for state, row in enumerate(table):
-            for of_class, after in enumerate(row):
-                if after >= 0:
-                    edges.setdefault((state, after), []).append(of_class)
-        allowed = torch.zeros(len(edges), number, dtype=torch.bool)
-        for edge, some in enumerate(edges.values()):
-            allowed[edge, some] = True
-        source, target = torch.tensor([*edges], dtype=torch.int64).view(-1, 2).unbind(1)
-        found = Automaton(
-            classes, source, target, allowed, torch.tensor(accepting, dtype=torch.bool), self.shortest, self.longest
-        )
-        if not _accepts_something(found):
-            raise UserError(f"'{shortened(self.text)}': no sentence matches this pattern")
-        return found
+    def _automaton(
+        self, classes: Tensor, ends: list[tuple[int, int]], allowed: list[list[bool]], accepting: list[bool]
+    ) -> Automaton:
+        source, target = torch.tensor(ends, dtype=torch.int64).view(-1, 2).unbind(1)
+        of_edge = torch.tensor(allowed, dtype=torch.bool).view(len(ends), int(classes[EOS_ID]))
+        return Automaton(classes, source, target, of_edge, torch.tensor(accepting).bool(), self.shortest, self.longest)
 
 
 def _places(text: str, vocabulary: Vocabulary, where: str) -> Places:
     """The places of one sequence, in the order in which the vocabulary's models read."""
     places: list[OneOf] = []
     gaps: set[int] = set()
-    for item in _ITEM.findall(text):
+    for item in (match[0] for match in _ITEM.finditer(text)):
         if item == "…" or re.fullmatch(r"\.{3,}", item):
             gaps.add(len(places))
         elif re.fullmatch("_+", item):
             places.append(ANY)
-        elif among := re.fullmatch(r"(not\s*)?\[([^\]]*)\]", item):
-            alternatives = [word.strip() for word in among[2].split("|")]
-            words = [_words(word, vocabulary, where) for word in alternatives]
-            for word, numbers in zip(alternatives, words, strict=True):
-                if len(numbers) != 1:
-                    raise UserError(f"{where}: '{word}' in [ ] is not one word of this vocabulary")
-            places.append(OneOf(frozenset(chain(*words)), bool(among[1])))
-        elif item.startswith("["):
+        elif among := re.fullmatch(_BRACKETS, item):
+            numbers = {word.strip(): _words(word.strip(), vocabulary, where) for word in among[2].split("|")}
+            if several := [word for word, found in numbers.items() if len(found) != 1]:
+                raise UserError(f"{where}: '{several[0]}' in [ ] is not one word of this vocabulary")
+            places.append(OneOf(frozenset(chain(*numbers.values())), bool(among[1])))
+        elif re.match(r"(not\s*)?\[", item):
             raise UserError(f"{where}: '{item}' has no ] of its own", r"write \[ where it is a word")
         else:
             places += [OneOf(frozenset([word])) for word in _words(item, vocabulary, where)]
@@ -238,28 +235,11 @@ def _smallest(table: list[list[int]], accepting: list[bool]) -> tuple[list[list[
     while grown - alive:
         alive |= grown
         grown = {state for state, row in enumerate(table) if not alive.isdisjoint(row)}
-    kind = [int(accepts) if state in alive else -1 for state, accepts in enumerate(accepting)]
-    while True:
-        numbers: dict[tuple[int, ...], int] = {}
-        refined = [
-            numbers.setdefault((kind[state], *(kind[after] for after in row)), len(numbers)) if kind[state] >= 0 else -1
-            for state, row in enumerate(table)
-        ]  # the start has the first number
-        if len(set(refined)) == len(set(kind)):
-            break
-        kind = refined
+    kind, refined = [], [int(accepts) if state in alive else -1 for state, accepts in enumerate(accepting)]
+    while len(set(refined)) != len(set(kind)):
+        kind, numbers = refined, {}  # the start has the first number
+        keys = [(kind[state], *(kind[after] for after in row)) for state, row in enumerate(table)]
+        refined = [numbers.setdefault(key, len(numbers)) if key[0] >= 0 else -1 for key in keys]
     first = {number: state for state, number in reversed([*enumerate(refined)]) if number >= 0}
     merged = [[refined[after] for after in table[first[number]]] for number in range(len(first))]
     return merged, [accepting[first[number]] for number in range(len(first))]
-
-
-def _accepts_something(automaton: Automaton) -> bool:
-    """Whether there is a sentence of an allowed length."""
-    Q, low = len(automaton.accepting), automaton.shortest
-    last = low + Q if automaton.longest is None else min(low + Q, automaton.longest)
-    at = torch.arange(Q) == 0
-    for length in range(last + 1):
-        if length >= low and bool((at & automaton.accepting).any()):
-            return True
-        at = torch.zeros_like(at).index_fill(0, automaton.target[at[automaton.source]], True)
-    return False

@@ -87,6 +87,9 @@ def test_signs_may_be_words_and_characters_are_cut():
     assert accepts(Pattern.parse(r"\_ \[a] not \& (", vocabulary).automaton(), [1, 2, 3, 5, 4])
     characters = Vocabulary(["<eos>", *"abc"], Form(unit="char"))
     assert accepts(Pattern.parse("ab _ …", characters).automaton(), [1, 2, 3])
+    characters = Vocabulary(["<eos>", *"abc()not"], Form(unit="char"))
+    with pytest.raises(UserError, match="not around one pattern"):
+        Pattern.parse("not (ab", characters)
 
 
 def test_an_item_is_a_word_where_a_piece_inside_words_looks_like_it():
@@ -106,6 +109,13 @@ def test_an_item_is_a_word_where_a_piece_inside_words_looks_like_it():
         ("[a b] c", "pattern: 'a b' in [ ] is not one word"),
         ("[] c", "pattern: '' in [ ] is not one word"),
         ("[a c", "pattern: '[a' has no ]"),
+        ("a not [b|c", "pattern: 'not [b|c' has no ] of its own"),
+        ("[a]b", "pattern: '[a]b' has no ] of its own"),
+        ("not (a", "pattern 'not (a': 'not (' is not around one pattern, closed by ')'"),
+        ("not (a & b)", "pattern 'not (a': 'not (' is not around one pattern"),
+        ("a not (b)", "pattern 'a not (b)': 'not (' is not around one pattern"),
+        ("not (a not (b))", "'not (' is not around one pattern"),
+        ("not ( )", "is empty"),
         ("", "pattern '': is empty"),
         ("a & ", "pattern 'a & ': is empty beside an &"),
         ("a b & 3..", "no sentence matches"),
