@@ -4,12 +4,14 @@ import math
 
 import pytest
 import torch
+from block_hmm_oracle import dense_tables
 from pattern_oracle import LETTERS, VOCABULARY, chi_squared, encoded, letters, make, matching, product
 
 from lmzoo.core.errors import UserError
+from lmzoo.models.combined.chains import chain_of
 from lmzoo.models.hmm.inference import chains
 from lmzoo.models.hmm.inference import product as product_module
-from lmzoo.protocol.model import evaluating
+from lmzoo.protocol.model import evaluating, models
 
 PATTERNS = {
     "… a … & ..7": ".*a.*",
@@ -81,6 +83,25 @@ def test_large_models_compute_transitions_again(monkeypatch: pytest.MonkeyPatch)
     expected = product(model, "… a … b").logprob
     monkeypatch.setattr(chains, "LARGEST", 0)
     assert product(model, "… a … b").logprob == pytest.approx(expected)
+
+
+@torch.no_grad()
+def test_transitions_between_some_clusters():
+    """Those of few clusters are computed alone, then more of them, then all, of which few are used."""
+    torch.manual_seed(0)
+    options = {"name": "twolevel_hmm", "states": 10, "clusters": 5, "dim": 6, "state_dropout": 0.0}
+    model = models.build(options, vocabulary_size=5).double().eval()
+    chain = chain_of(model)
+    transition = dense_tables(model, model.tables().active)[1]
+    v = torch.randn(2, 10).double()
+    for arriving in ([3], [0, 3], [1, 2, 3], [0, 1, 2, 3, 4], [2]):
+        kept = torch.isin(torch.arange(10) // 2, torch.tensor(arriving))
+        needed = torch.arange(10).expand(2, -1) // 2 != torch.tensor([[1], [4]])
+        some = v.where(kept, -torch.inf)
+        expected = (transition + some[:, None]).logsumexp(2)
+        assert chain.back(some, needed)[needed].tolist() == pytest.approx(expected[needed].tolist())
+        leaving = (transition + some[:, :, None]).logsumexp(1)
+        assert chain.ahead(some, needed)[needed].tolist() == pytest.approx(leaving[needed].tolist())
 
 
 def test_asking_leaves_the_tables_as_they_are(example):
