@@ -164,11 +164,11 @@ def _composed_once() -> Iterator[None]:
     """Compose each job of a sweep once; Hydra does so for all jobs at first, to find mistakes, and again for each."""
     load, ready = ConfigLoaderImpl.load_sweep_config, dict[tuple[str, ...], DictConfig]()
 
-    def load_once(loader: ConfigLoaderImpl, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
+    def load_once(self: ConfigLoaderImpl, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
         job = tuple(sweep_overrides)
         if job in ready:
             return ready.pop(job)
-        return ready.setdefault(job, load(loader, master_config, sweep_overrides))
+        return ready.setdefault(job, load(self, master_config, sweep_overrides))
 
     ConfigLoaderImpl.load_sweep_config = load_once
     try:

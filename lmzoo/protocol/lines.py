@@ -126,17 +126,15 @@ def file_parts(
 
 def _warning_of_form(parts: Iterator[Part], vocabulary: Vocabulary, where: str) -> Iterator[Part]:
     """Pass on parts; warn if many words of the first one are unknown, most of them by their capitals or punctuation."""
-
     forms: dict[str, Callable[[str], str]] = {
         "in small letters; write it in these": str.lower,
         "without punctuation; separate it from words, as lmzoo score --tokenize words does": words,
         "in small letters without punctuation; lmzoo score --tokenize ptb writes them so": ptb,
     }
     for number, part in enumerate(parts):
-        unk = vocabulary.index.get(UNK)
-        unknown = int((part.tokens == unk).sum()) if unk is not None and not number and part.text else 0
-        if unknown > len(part.tokens) // 10:
-            lines = part.text.decode().split("\n")
+        text, unk = None if number else part.text, vocabulary.index.get(UNK, -1)
+        if text and (unknown := int((part.tokens == unk).sum())) > len(part.tokens) // 10:
+            lines = text.decode().split("\n")
             for form, change in forms.items():
                 with contextlib.suppress(UserError):  # of <EOS>, which becomes <eos>
                     if unknown > 2 * int((vocabulary.encode("\n".join(map(change, lines)).encode()) == unk).sum()):
