@@ -126,9 +126,10 @@ def require_tokenizer(name: str, form: Form, run: object) -> None:
     """Raise a UserError if there is no such tokenizer of plain text, or a run with this form tokenizes text itself."""
     if name not in TOKENIZERS:
         raise UserError(f"tokenize={name}: no such tokenizer", f"choose {' or '.join(TOKENIZERS)}")
-    if form.tokenizer is not None or form.unit == "char":
-        option = "corpus.unit=char" if form.tokenizer is None else f"corpus.tokenizer={form.tokenizer}"
-        raise UserError(f"tokenize={name}: {run} tokenizes text itself ({option})", "leave it out")
+    if form.tokenizer is not None:
+        raise UserError(
+            f"tokenize={name}: {run} tokenizes text itself (corpus.tokenizer={form.tokenizer})", "leave it out"
+        )
 
 
 def require_one_direction(name: object, form: Form, other: object, others: Form) -> None:

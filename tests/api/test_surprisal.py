@@ -85,6 +85,13 @@ def test_context_and_characters_have_a_space_between_them():
         assert row.tolist() == vocabulary.encode(text.split("\n")).tolist()
 
 
+def test_plain_text_of_characters_is_tokenized():
+    vocabulary = Vocabulary(["<eos>", "a", "b", "<space>", ",", "."], Form(unit="char"))
+    model = models.build({"name": "lstm", "hidden": 4}, vocabulary_size=6)
+    read = Texts.read(model, vocabulary, Path("run"), ["a,b."], None, "words", alone=False)
+    assert read.tokens[0].tolist() == vocabulary.encode(["a , b ."]).tolist()
+
+
 def test_sentences_before_do_not_affect_models_of_sentences(
     lstm: Loaded, trigrams: Loaded, caplog: pytest.LogCaptureFixture
 ):
