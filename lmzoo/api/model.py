@@ -76,7 +76,8 @@ class Loaded(Predictor):
         )  # fmt: skip
         name = self.run.config()["model"]["name"]
         backwards = ", which reads backwards" * self.vocabulary.form.reverse
-        return f"<{name} of {len(self.vocabulary):,} words in {self.run.path}{backwards}{figures}>"
+        size = "" if self.model.open_vocabulary else f"of {len(self.vocabulary):,} words "
+        return f"<{name} {size}in {self.run.path}{backwards}{figures}>"
 
     @overload
     def score(self, text: str, condition: str | None = None) -> float: ...

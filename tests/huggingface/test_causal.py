@@ -263,6 +263,7 @@ def test_what_is_no_causal_transformer_is_refused(folder: Path, small: Path):
 def test_a_frame_has_no_entropy(small: Path, caplog: pytest.LogCaptureFixture):
     pytest.importorskip("pandas", reason="a frame is of pandas")
     lm = lmzoo.load(small)
+    assert repr(lm) == f"<huggingface in {small}>"
     for text in gpt2.LINES[:2]:  # the second has words that are new
         frame = lm.frame(text)
         assert list(frame["surprisal"]) == pytest.approx([bits for _, bits in lm.surprisal(text)], abs=1e-4)
