@@ -154,7 +154,7 @@ def collect(folders: Iterable[Path]) -> tuple[list[Entry], dict[Path, str]]:
             else:
                 others[folder] = "unfinished"
         except UserError as error:
-            others[folder] = one_line(error).replace(f"{folder}/", "", 1)
+            others[folder] = one_line(error).removeprefix(f"{folder}: ").replace(f"{folder}/", "", 1)
     return entries, others
 
 

@@ -220,4 +220,4 @@ def test_runs_that_cannot_be_compared_are_named(tmp_path: Path):
     assert [entry.folder for entry in entries] == [good]
     assert others[unfinished] == "unfinished"
     assert "provenance.json: not as the run wrote it" in others[damaged]
-    assert "not a run directory" in others[tmp_path]
+    assert others[tmp_path].startswith("not a run directory")  # the folder is beside it
