@@ -74,7 +74,10 @@ def split_holdout(files: Files, shares: Mapping[str, float], form: Form) -> Spli
             for _ in read_pieces(file, of_words=form.spaced):  # reports an empty text, and isolated carriage returns
                 pass
     if not all(sizes.values()) or sum(sizes.values()) >= sum(lines):
-        raise UserError(f"{asked}: train has {pluralize(sum(lines), 'line')}, too few", "name a file for each split")
+        raise UserError(
+            f"{asked}: train has {pluralize(sum(lines), 'line')}, too few",
+            "write a sentence a line, or name a file for each split",
+        )
     parts: dict[Path, tuple[Path, int]] = {}
     whole, splits, notes, begin = [], dict(files), {}, 0
     for split, size in {"train": sum(lines) - sum(sizes.values()), **sizes}.items():

@@ -107,7 +107,10 @@ def test_mistakes(cache: Path):
     for wrong, told in (
         ({"valid": "0%"}, r"corpus.valid=0%: takes nothing of train, or all; ask for a few per cent"),
         ({"valid": "50%", "test": "50%"}, r"corpus.valid=50%, corpus.test=50%: takes nothing of train, or all"),
-        ({"valid": "5%"}, r"corpus.valid=5%: train has 3 lines, too few; name a file for each split"),
+        (
+            {"valid": "5%"},
+            r"corpus.valid=5%: train has 3 lines, too few; write a sentence a line, or name a file for each split",
+        ),
     ):
         with pytest.raises(UserError, match=told):
             own(train="text", **wrong)
