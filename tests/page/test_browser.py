@@ -182,6 +182,15 @@ def test_the_slider_says_how_much_of_the_sentence_is_known(opened: Opened, zoo: 
     opened.shows("knowing the whole sentence")
 
 
+def test_filled_gaps_are_not_cut_on_a_narrow_page(opened: Opened):
+    opened.tab("Gaps")
+    opened.page.get_by_label("sentence with gaps").fill("the ___ barks and the ___ sees the dog and the cat")
+    opened.page.set_viewport_size({"width": 400, "height": 800})
+    whole = opened.page.locator(".card > .bars .label", has_text="sees the dog and the cat").locator("visible=true")
+    whole.first.wait_for()
+    assert whole.evaluate_all("labels => labels.every(label => label.scrollWidth <= label.clientWidth)")
+
+
 def test_the_nearest_tokens_of_a_word_in_its_context(opened: Opened, zoo: Zoo):
     opened.tab("In context")
     opened.page.get_by_label("word", exact=True).fill("bank")
