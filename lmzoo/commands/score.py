@@ -176,6 +176,8 @@ def _rows(each: dict[str, _Opened], arguments: argparse.Namespace) -> Iterator[R
         external = isinstance(opened.run, ExternalModel)
         train = None if external else opened.run.split("train").tokens
         warn(f"{opened.run.path}: has no training text, so log_frequency is missing" if external else None)
+        if opened.model.open_vocabulary:
+            warn(f"{opened.run.path}: has no list of all words, so entropy and rank are missing")
         parts = [*opened.parts]
         for row in word_rows(opened.model, opened.vocabulary, parts, opened.context, train, arguments.text, sums.add):
             words.append((row["sentence"], row["word"]))

@@ -186,7 +186,9 @@ def test_commands_take_a_folder(beside: Path, lm: Loaded):
         [word, f"{p:.4f}", "true"]
         for word, p in zip([*text.split(), "<eos>"], lm.line(text).logprobs.tolist(), strict=True)
     ]
-    assert command("rnn", name, "text", "--table", "table.csv", main=score.main).code == 0
+    result = command("rnn", name, "text", "--table", "table.csv", main=score.main)
+    assert result.code == 0
+    assert result.err.count("has no list of all words, so entropy and rank are missing") == 1
     table = [line.split(",") for line in Path("table.csv").read_text().splitlines() if line.startswith("small")]
     bits = [bits for _, bits in lm.surprisal(text)]
     assert [float(row[5]) for row in table] == pytest.approx(bits, abs=1e-4)
