@@ -144,7 +144,7 @@ def replace(file: Path, generator: random.Random) -> None:
         case 0:
             file.write_bytes(generator.choice([*JUNK, CODE]))
         case 1:
-            others = [other for other in FILES if other != file.name]
+            others = [other for other in FILES if other != file.name and file.with_name(other).exists()]
             shutil.copy(file.with_name(generator.choice(others)), file)
         case 2:
             os.mkfifo(file)
