@@ -65,7 +65,8 @@ def main() -> int:
 def trained(device: str) -> list[Path]:
     """The folders of `RUNS`, after training those that are not finished yet."""
     folders = {name: OUTPUTS / "demo" / name for name in RUNS}
-    missing = [name for name, folder in folders.items() if not _finished(folder)]
+    runs = {name: Run(folder) for name, folder in folders.items()}
+    missing = [name for name, run in runs.items() if not run.config_file.exists() or run.results() is None]
     if not missing:
         return [*folders.values()]
 
@@ -83,10 +84,6 @@ def trained(device: str) -> list[Path]:
             bar.update()
     torch.set_num_threads(threads)
     return [*folders.values()]
-
-
-def _finished(folder: Path) -> bool:
-    return Run(folder).config_file.exists() and Run(folder).results() is not None
 
 
 def wait() -> None:

@@ -93,7 +93,9 @@ def main() -> int:
     opened = {str(path): read_vectors(path) for path in options.vectors}
     names, tables = list(opened), {}
     if options.neighbours:
-        tables["neighbour"] = _neighbours(opened, options.neighbours, options.count)
+        count = min(options.count, *(len(vectors.words) - 1 for vectors in opened.values()))
+        tables["neighbour"] = [row for each in opened.items() for word in options.neighbours
+                               for row in neighbours(*each, word, count)]  # fmt: skip
     if measured:
         if not sets and analogies is None:
             problem = "no similarity sets and no analogies are there"
@@ -109,12 +111,6 @@ def main() -> int:
     if options.json:
         write_output(options.json, (json.dumps(rows, indent=2) + "\n").encode())
     return 0
-
-
-def _neighbours(opened: dict[str, WordVectors], words: list[str], count: int) -> list[dict[str, Any]]:
-    """Rows of neighbours, equally many for all vectors, limited by the smallest vocabulary."""
-    count = min(count, *(len(vectors.words) - 1 for vectors in opened.values()))
-    return [row for name, vectors in opened.items() for word in words for row in neighbours(name, vectors, word, count)]
 
 
 def _files(sets: list[Path] | None, analogies: Path | None) -> tuple[list[Path], Path | None]:

@@ -64,20 +64,17 @@ class WordEncoder:
 
     def vectors(self, sentences: Sequence[Sentence]) -> Tensor:
         """(N, h) vectors of the words of sentences; raise a UserError for an unknown word without `<unk>`."""
-        tokens = torch.tensor(self._tokens(sentences), dtype=torch.int64)
-        order = reversed_order(tokens) if self.reverse else torch.arange(len(tokens))
-        assert isinstance(self.model, Encoder)
-        with evaluating(self.model):
-            return embed_lines(self.model, tokens[order])[order][tokens != EOS_ID]
-
-    def _tokens(self, sentences: Sequence[Sentence]) -> list[int]:
-        """The indices of the words in the language model, with `<eos>` after each sentence."""
         index = {word: number for number, word in enumerate(self.words)}
         numbers = {word: entry(word, index) for word in {word for sentence in sentences for word in sentence.words}}
         if unknown := [word for word, number in numbers.items() if number is None]:
             raise UserError(f"labeller.encoder={self.name}: '{min(unknown)}' is not among its words, nor is {UNK}",
                             "choose a run of a text with rare words, or with corpus.unknown=true")  # fmt: skip
-        return [*chain.from_iterable([*(numbers[word] or 0 for word in s.words), EOS_ID] for s in sentences)]
+        lines = ([*(numbers[word] or 0 for word in sentence.words), EOS_ID] for sentence in sentences)
+        tokens = torch.tensor([*chain.from_iterable(lines)], dtype=torch.int64)
+        order = reversed_order(tokens) if self.reverse else torch.arange(len(tokens))
+        assert isinstance(self.model, Encoder)
+        with evaluating(self.model):
+            return embed_lines(self.model, tokens[order])[order][tokens != EOS_ID]
 
     def state_dict(self) -> StateDict:
         """The state that `vectors` depends on."""

@@ -88,13 +88,10 @@ class Stack(nn.Module):
         for number, (cell, before) in enumerate(zip(self.cells, layers, strict=True)):
             inputs = self.between(vectors) if number else vectors
             start = tuple(part[None].contiguous() for part in before)
-            outputs, now = functional_call(cell, self._weights(cell), (inputs, start if self.parts > 1 else start[0]))
+            weights = {}  # with some dropped; they stay whole in the cell itself
+            if self.training and self.weight_drop:
+                weights = {"weight_hh_l0": dropout(cell.get_parameter("weight_hh_l0"), self.weight_drop)}
+            outputs, now = functional_call(cell, weights, (inputs, start if self.parts > 1 else start[0]))
             vectors = outputs + inputs if self.residual and outputs.shape == inputs.shape else outputs
             after.append(now if self.parts > 1 else (now,))
         return vectors, tuple(torch.cat([part[0] for part in parts], 1) for parts in zip(*after, strict=True))
-
-    def _weights(self, cell: nn.Module) -> dict[str, Tensor]:
-        """The recurrent weights with some of them dropped; they stay whole in the cell itself."""
-        if not (self.training and self.weight_drop):
-            return {}
-        return {"weight_hh_l0": dropout(cell.get_parameter("weight_hh_l0"), self.weight_drop)}
