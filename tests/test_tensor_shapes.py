@@ -61,7 +61,7 @@ def test_tensors_of_the_shapes_of_a_docstring_pass():
         (paired, [torch.zeros(3, 2), torch.zeros(3, dtype=torch.int64)], "Pair: left: 2 is 2, not 1"),
     ],
 )
-def test_other_tensors_are_told(function, arguments: list[Tensor], problem: str):
+def test_other_tensors_are_reported(function, arguments: list[Tensor], problem: str):
     with pytest.raises(AssertionError, match=problem):
         watched(function, *arguments)
 

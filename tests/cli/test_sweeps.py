@@ -1,4 +1,4 @@
-"""Sweeps: a failing job is told, logged in its own folder, stops nothing, and alone is tried again."""
+"""Sweeps: a failing job is reported, logged in its own folder, stops nothing, and alone is tried again."""
 
 import csv
 import json

@@ -58,7 +58,7 @@ def test_clusters_the_training_text_of_a_named_corpus(tmp_path: Path):
         (["--text", "{folder}/text.txt", "--clusters", "2", "{folder}/../{name}/text.txt"], "is the text to be read"),
     ],
 )
-def test_mistakes_are_told_in_one_line(text: Path, options: list[str], message: str):
+def test_mistakes_are_reported_in_one_line(text: Path, options: list[str], message: str):
     line = command(*(o.format(folder=text.parent, name=text.parent.name) for o in options), main=main).refused()
     assert re.search(message, line)
     assert not (text.parent / "out").exists()

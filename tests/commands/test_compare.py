@@ -88,7 +88,7 @@ def test_two_models_are_compared_word_by_word(runs: list[str]):
         assert bits == pytest.approx(abs(float(gained)), abs=0.06)
 
 
-def test_the_difference_is_told_and_drawn_by_the_frequency_of_words(runs: list[str], folder: Path):
+def test_the_difference_is_reported_and_drawn_by_the_frequency_of_words(runs: list[str], folder: Path):
     outcome = look("--tokens", *runs, "--split", "test", "--device", "cpu", "--plot", "a.svg")
     _, bands = outcome.out.split("by occurrences in train of markov, A gains\n")  # whose, as runs may differ in it
     bands = [line.split() for line in bands.split("\n\n")[0].splitlines()[1:]]

@@ -108,7 +108,7 @@ def test_labels_make_perplexity_lower(given: str):
 
 
 @pytest.mark.slow
-def test_a_model_that_is_not_told_the_labels_predicts_worse(given: str, unaware: str):
+def test_a_model_without_the_labels_predicts_worse(given: str, unaware: str):
     assert figures(unaware)["perplexity"]["test"] > 1.1 * figures(given)["perplexity"]["test"]
 
 

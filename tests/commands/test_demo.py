@@ -43,7 +43,7 @@ def test_it_says_its_address_and_ends_with_ctrl_c_as_other_commands_do(runs: lis
         (["{run}", "--port", "{taken}"], "--port {taken}: cannot be used (Address already in use); choose another"),
     ],
 )
-def test_mistakes_are_told_in_one_line(arguments: list[str], message: str, runs: list[str], folder: Path):
+def test_mistakes_are_reported_in_one_line(arguments: list[str], message: str, runs: list[str], folder: Path):
     pytest.importorskip("gradio")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -81,7 +81,7 @@ def test_the_runs_that_it_trains_are_those_of_the_documentation():
         assert f"lmzoo {' '.join([verb, *options])} run_dir=outputs/demo/{name}\n" in page
 
 
-def test_a_missing_gradio_is_told_in_one_line(runs: list[str], monkeypatch: pytest.MonkeyPatch):
+def test_a_missing_gradio_is_reported_in_one_line(runs: list[str], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "gradio", None)
     line = command(runs[0], main=demo.main).refused()
     assert line == "error: lmzoo demo needs gradio, which is not installed; pip install 'lmzoo-torch[demo]'"

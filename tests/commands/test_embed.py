@@ -57,7 +57,7 @@ def test_writes_the_embedding_of_every_token_in_the_order_of_the_text(run: Path,
     assert not np.allclose(first, again)  # w1 twice in one line
 
 
-def test_words_that_the_model_does_not_know_are_told(folder: Path):
+def test_words_that_the_model_does_not_know_are_reported(folder: Path):
     Path("train").write_text("a b\nb a b\n")
     Path("text").write_text("a never\n\nb <unk>\n")
     own = ["corpus=text", "corpus.train=train", "corpus.valid=train", "corpus.unknown=true"]
@@ -130,7 +130,7 @@ def test_prints_the_neighbours_of_each_occurrence(run: Path, text: Path):
         (["{run}", "{text}", "--neighbours", "w15"], "does not contain 'w15'"),
     ],
 )
-def test_mistakes_are_told_in_one_line(run: Path, text: Path, arguments: list[str], message: str):
+def test_mistakes_are_reported_in_one_line(run: Path, text: Path, arguments: list[str], message: str):
     done = command(*(argument.format(run=run, text=text) for argument in arguments), main=embed.main)
     assert message in done.refused()
 
@@ -171,7 +171,7 @@ def test_a_large_text_is_embedded_into_an_array_that_can_be_mapped(
     ("error", "message"),
     [(MemoryError(), "not enough memory"), (OSError(errno.ENOSPC, "No space left on device"), "No space left")],
 )
-def test_a_file_that_finds_no_room_is_told_in_one_line(
+def test_a_file_that_finds_no_room_is_reported_in_one_line(
     run: Path, text: Path, error: Exception, message: str, monkeypatch: pytest.MonkeyPatch
 ):
     def fail(*_: object, **__: object) -> None:

@@ -84,7 +84,7 @@ def test_words_contexts_and_splits_are_those_asked_for(tmp_path: Path):
             assert results["tokens"][split] == figures["tokens"] == len(text)
 
 
-def test_where_a_text_is_sought_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_where_a_text_is_sought_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch):
     Path("text").write_text("a b\nb a\n" * 9)
     options = ["corpus=text", "corpus.train=text", "corpus.valid=text", "model=ngram", "model.discount_fallback=true"]
     assert command(*options, "run_dir=run").code == 0
@@ -128,7 +128,9 @@ def test_a_misspelt_split_is_answered_with_the_split(finished, text: str):
 
 @pytest.mark.parametrize("command_main", [main, score_command.main])
 @pytest.mark.parametrize("words", [2, 2000])
-def test_a_text_in_place_of_its_file_is_told_how_it_is_scored(finished, command_main: Callable[[], int], words: int):
+def test_a_text_in_place_of_its_file_is_reported_how_it_is_scored(
+    finished, command_main: Callable[[], int], words: int
+):
     refused = command(str(finished[0]), " ".join(["w1"] * words), main=command_main).refused()
     assert "error: 'w1 w1" in refused or "error: w1 w1" in refused
     assert "echo 'one line' | lmzoo " in refused

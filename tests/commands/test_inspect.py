@@ -56,7 +56,7 @@ def test_usage_is_the_sum_of_posteriors(model):
     assert visits.sum().item() == pytest.approx(12, rel=1e-5)
 
 
-def test_the_use_of_states_is_told_in_shares_of_all_visits(model):
+def test_the_use_of_states_is_reported_in_shares_of_all_visits(model):
     tokens = torch.tensor([1, 3, 5, 0])
     visits = expected_visits(model, tokens)
     used = [int((visits >= least).sum()) for least in (1, 0.5)]
@@ -226,7 +226,7 @@ def test_transitions_between_clusters_are_an_image_of_the_run(run):
     assert image.width == image.height > 510  # the matrix and the names beside it
 
 
-def test_an_unknown_word_of_a_sentence_is_told(model):
+def test_an_unknown_word_of_a_sentence_is_reported(model):
     words = Vocabulary([*WORDS.words[:5], "<unk>"])
     lines = inspect.Inspector(model, words, 3).sentence("a xylophone <unk>")
     assert [line.split()[0] for line in lines[1:-1]] == ["a", "xylophone→<unk>", "<unk>", "<eos>"]

@@ -93,7 +93,7 @@ def test_conllu_is_read_and_written(texts: Path):
         ),
     ],
 )
-def test_mistakes_are_told_in_a_line(texts: Path, options: list[str], message: str):
+def test_mistakes_are_reported_in_a_line(texts: Path, options: list[str], message: str):
     assert message in command(*options, main=label.main).refused()
     assert not Path("outputs").exists()
 
@@ -245,7 +245,7 @@ def test_figures_of_labels_that_are_no_numbers_are_damage(texts: Path):
 
 
 @pytest.mark.parametrize("error", [AttributeError("why"), NameError("why"), KeyError("why"), ValueError("why")])
-def test_an_error_of_a_labeller_s_code_is_told_with_its_line(
+def test_an_error_of_a_labeller_s_code_is_reported_with_its_line(
     texts: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
 ):
     assert command("task=chunk", "labeller=majority", *FILES, "run_dir=r", main=label.main).code == 0
@@ -260,7 +260,7 @@ def test_an_error_of_a_labeller_s_code_is_told_with_its_line(
     assert "delete the folder" not in refused
 
 
-def test_mistakes_of_labelling_are_told_in_a_line(texts: Path):
+def test_mistakes_of_labelling_are_reported_in_a_line(texts: Path):
     assert command("task=chunk", "labeller=majority", *FILES, "run_dir=r", main=label.main).code == 0
     Path("new.txt").write_text("they\n")
     few = "new.txt: line 1 has 1 of the 2 columns that are needed; task.word=0, task.label=2 and task.features=[1] name"
@@ -311,7 +311,7 @@ def test_a_word_may_have_a_space_where_tabs_part_columns(texts: Path):
     assert few in command("r", "new.txt", main=tag.main).refused()
 
 
-def test_comments_and_beginnings_of_documents_are_told(texts: Path):
+def test_comments_and_beginnings_of_documents_are_reported(texts: Path):
     Path("t.txt").write_text("-DOCSTART- -X- O O\n\n# id 1 x=y\nAnna _ _ B-PER\n")
     done = command("task=ner", "labeller=majority", "task.train=t.txt", "task.test=t.txt", "run_dir=r", main=label.main)
     assert done.out.count("t.txt: 1 comments and 1 lines of -DOCSTART- are no words") == 1, done

@@ -97,7 +97,7 @@ def test_words_cannot_break_the_svg():
         (["ppmi", "--out", "absent"], "absent/map.png: cannot be written"),
     ],
 )
-def test_mistakes_are_told_in_a_line(run: str, arguments: list[str], message: str):
+def test_mistakes_are_reported_in_a_line(run: str, arguments: list[str], message: str):
     assert message in command(*arguments, main=map_command.main).refused()
 
 
@@ -137,7 +137,7 @@ def test_tsne_keeps_groups_together():
     assert np.linalg.norm(first.mean(0) - second.mean(0)) > first.std(0).max() + second.std(0).max()
 
 
-def test_a_word_that_the_text_does_not_have_is_told(run: str, tmp_path: Path):
+def test_a_word_that_the_text_does_not_have_is_reported(run: str, tmp_path: Path):
     other = Path(shutil.copytree(run, tmp_path / "other"))
     data = (other / "vectors.bin").read_bytes()
     (other / "vectors.bin").write_bytes(data.replace(b"w3 ", b"zz ", 1))

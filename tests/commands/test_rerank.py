@@ -46,7 +46,7 @@ def test_an_n_best_list_of_moses_is_read_as_one_of_scores_alone(run: Path, tmp_p
     assert [row.split(" ||| ")[:2] for row in again.splitlines()] == [r.split(" ||| ")[:2] for r in plain.splitlines()]
 
 
-def test_unknown_words_that_decide_are_told(run: Path, tmp_path: Path):
+def test_unknown_words_that_decide_are_reported(run: Path, tmp_path: Path):
     (tmp_path / "nbest").write_text("7 ||| the dog saw zebra zebra zebra\n7 ||| the dog saw a cat\n")
     done = command(str(run), str(tmp_path / "nbest"), main=rerank.main)
     without = [
@@ -82,7 +82,7 @@ def test_tuning_reads_references(run: Path, tmp_path: Path):
     assert [row.split(" ||| ")[1] for row in done.out.splitlines()[::2]] == ["a cat saw the dog", "the dog ran"]
 
 
-def test_several_best_hypotheses_are_told(run: Path, tmp_path: Path):
+def test_several_best_hypotheses_are_reported(run: Path, tmp_path: Path):
     (tmp_path / "nbest").write_text("1 ||| the zebra\n1 ||| the yak\n1 ||| dog dog dog\n2 ||| a cat\n2 ||| the a\n")
     done = command(str(run), str(tmp_path / "nbest"), main=rerank.main)
     assert [row.split(" ||| ")[1] for row in done.out.splitlines()[:2]] == ["the zebra", "the yak"]

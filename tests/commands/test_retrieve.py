@@ -65,7 +65,7 @@ def test_judged_runs_have_figures(files: Path):
     assert (files / "run").read_text() == command("docs", "queries", main=main).out
 
 
-def test_what_the_figures_leave_out_is_told(files: Path):
+def test_what_the_figures_leave_out_is_reported(files: Path):
     asked = ["docs", "queries", "--qrels", "qrels"]
     assert "not counted" in command(*asked, main=main).err  # q3 is not judged
     (files / "queries").write_text("q1\tthe wing flows\nq2\theat\n")
@@ -142,7 +142,7 @@ def test_settings_are_chosen_by_cross_validation(files: Path):
         (["blank", "queries", "--stop", "none"], "blank: no document has a word"),
     ],
 )
-def test_mistakes_are_told_in_one_line(files: Path, options: list[str], message: str):
+def test_mistakes_are_reported_in_one_line(files: Path, options: list[str], message: str):
     (files / "stop").write_text("1\tof the\n")
     (files / "blank").write_text("1\t\n2\t \n")
     done = command(*options, main=main)

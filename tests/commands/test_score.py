@@ -296,7 +296,9 @@ def test_mistakes(run: Path, tmp_path: Path, text: str, more: list[str], message
 
 
 @pytest.mark.parametrize("main", [score.main, evaluate.main])
-def test_capitals_that_make_words_unknown_are_told(run: Path, tmp_path: Path, main, caplog: pytest.LogCaptureFixture):
+def test_capitals_that_make_words_unknown_are_reported(
+    run: Path, tmp_path: Path, main, caplog: pytest.LogCaptureFixture
+):
     """Only a text of which many words are unknown, and most of these by their capitals alone."""
     for text, told in (("THE DOG SAW A CAT\n", True), ("the dog saw\n", False), ("the Zebra ran X Y\n", False)):
         (tmp_path / "text").write_text(text)
@@ -333,7 +335,7 @@ def test_plain_text_is_cut_into_words():
     assert words("") == ptb("?!") == ""
 
 
-def test_how_many_words_are_unknown_is_told(run: Path, tmp_path: Path):
+def test_how_many_words_are_unknown_is_reported(run: Path, tmp_path: Path):
     """`run` knows the, dog, saw, a, cat; here all nine words are the model's but zebra, ran and <unk>."""
     (tmp_path / "nbest").write_text("1 ||| the zebra ran\n1 ||| <unk> saw a dog\n")
     (tmp_path / "pairs").write_text(json.dumps({"sentence_good": "the zebra ran", "sentence_bad": "<unk> saw a dog"}))

@@ -150,7 +150,7 @@ def test_neighbours_and_measures_are_in_one_table_of_all_vectors(ppmi: str):
         (["method=type", "method.run=none"], "method.run: none: not a run directory"),
     ],
 )
-def test_mistakes_in_options_are_told_in_a_line(folder: Path, arguments: list[str], message: str):
+def test_mistakes_in_options_are_reported_in_a_line(folder: Path, arguments: list[str], message: str):
     assert message in command(*TEXT, "run_dir=new", *arguments, main=vectors.main).refused()
     assert not Path("new").exists()
 
@@ -168,7 +168,7 @@ def test_mistakes_in_options_are_told_in_a_line(folder: Path, arguments: list[st
         (["."], ".: has no vectors.bin; lmzoo vectors makes one; with method=type, of a language model"),
     ],
 )
-def test_mistakes_in_probing_are_told_in_a_line(ppmi: str, arguments: list[str], message: str):
+def test_mistakes_in_probing_are_reported_in_a_line(ppmi: str, arguments: list[str], message: str):
     Path("sets.txt").write_text("one two\n")
     assert message in command(*arguments, main=probe.main).refused()
 

@@ -15,7 +15,7 @@ from lmzoo.core.errors import out_of_memory, pluralize
         (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
     ],
 )
-def test_too_little_memory_is_told_from_other_errors(error: Exception, expected: bool):
+def test_too_little_memory_is_distinguished_from_other_errors(error: Exception, expected: bool):
     assert out_of_memory(error) is expected
 
 

@@ -150,7 +150,7 @@ def test_a_byte_order_mark_is_no_part_of_a_word(blocks: int, tmp_path: Path, mon
         (b"a\nb\xff\n", "not UTF-8 (line 2, byte 3); convert it first"),
     ],
 )
-def test_what_is_no_text_is_told_as_what_it_is(data: bytes, problem: str | bytes | None, tmp_path: Path):
+def test_what_is_no_text_is_reported_as_what_it_is(data: bytes, problem: str | bytes | None, tmp_path: Path):
     (file := tmp_path / "text").write_bytes(data)
     if not isinstance(problem, str):
         assert read_text(file) == problem or data

@@ -1,4 +1,4 @@
-"""Downloads from servers that are broken or hostile: each ends soon, is told in a line, and harms nothing."""
+"""Downloads from servers that are broken or hostile: each ends soon, is reported in a line, and harms nothing."""
 
 import gzip
 import itertools
@@ -153,7 +153,7 @@ def path(kind: str) -> str:
 
 
 def refused_and_passed_over(bad: str, reason: str, good: Server, caplog: pytest.LogCaptureFixture) -> None:
-    """A mirror without the file is told in one line, leaves nothing behind, and the next mirror is taken."""
+    """A mirror without the file is reported in one line, leaves nothing behind, and the next mirror is taken."""
     with pytest.raises(UserError) as refused:
         fetch("corpus", FILE, [bad])
     message = one_line(refused.value)

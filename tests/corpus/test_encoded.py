@@ -209,7 +209,7 @@ class Full:
 
 
 @pytest.mark.parametrize("writes", [0, 3, 9])
-def test_a_full_disk_is_told_and_leaves_nothing(kept: Path, writes: int, monkeypatch: pytest.MonkeyPatch):
+def test_a_full_disk_is_reported_and_leaves_nothing(kept: Path, writes: int, monkeypatch: pytest.MonkeyPatch):
     Path("train").write_text("b a\na\n" * 8_000)
     monkeypatch.setattr(files, "LONGEST_WORD", 6000)
     opened = encoded.atomic_stream

@@ -146,7 +146,7 @@ def test_an_error_names_the_file_of_train_and_its_line(cache: Path, line: int):
         assert "byte" not in str(error.value)
 
 
-def test_a_split_of_another_type_is_told_what_it_may_be(cache: Path):
+def test_a_split_of_another_type_is_reported_with_its_choices(cache: Path):
     (cache / "text").write_text("a b\n" * 100)
     with pytest.raises(UserError, match=r"valid=5: must be a path, or a share of train such as 5%"):
         own(train="text", valid=5)

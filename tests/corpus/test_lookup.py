@@ -96,7 +96,7 @@ def test_blocks_end_after_white_space(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("key", [0, 5])
-def test_words_whose_hashes_are_equal_are_told_apart(key: int, monkeypatch: pytest.MonkeyPatch):
+def test_words_whose_hashes_are_equal_are_distinguished(key: int, monkeypatch: pytest.MonkeyPatch):
     """Every word of eight bytes or more gets one key."""
     keys = WordTable._keys
 
@@ -115,7 +115,7 @@ def test_no_short_word_has_the_key_of_a_longer_one(monkeypatch: pytest.MonkeyPat
     assert Vocabulary(["<eos>", "abcdefghab", "ab"]).encode(["abcdefghab ab"]).tolist() == [1, 2, 0]
 
 
-def test_very_long_words_are_told_apart_by_their_ends():
+def test_very_long_words_are_distinguished_by_their_ends():
     words = ["x" * n for n in (32, 33, 70)]
     assert Vocabulary(["<eos>", *words]).encode([" ".join(words)]).tolist() == [1, 2, 3, 0]
 

@@ -88,7 +88,7 @@ def test_the_next_copy_is_taken_where_one_fails(first: str, server: Server):
     assert Path("texts/corpus/a.txt").read_bytes() == TEXT
 
 
-def test_where_no_copy_is_good_each_reason_is_told_and_nothing_is_kept(server: Server, folder: Path):
+def test_where_no_copy_is_good_each_reason_is_reported_and_nothing_is_kept(server: Server, folder: Path):
     with pytest.raises(UserError) as refused:
         fetch("corpus", FILE, [server.url(path) for path in ("/none", "/other", "/short")])
     message = str(refused.value)

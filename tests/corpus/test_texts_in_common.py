@@ -1,4 +1,4 @@
-"""A text that is in train and in what is measured is told, for language models, labels and vectors alike."""
+"""A text that is in train and in what is measured is reported, for language models, labels and vectors alike."""
 
 import gzip
 import json
@@ -35,14 +35,14 @@ def corpus(*, condition: bool = False, **named: str | list[str]) -> list[str]:
     return load_corpus(options | named).warnings
 
 
-def test_a_text_that_train_has_twice_is_told(texts: Path):
+def test_a_text_that_train_has_twice_is_reported(texts: Path):
     told = ["1 of the files of train have the text of another, which counts once more"]
     assert corpus(train="a.txt*") == told
     assert corpus(train=["a.txt", "b.txt", "copy"]) == told
     assert corpus(train=["a.txt", "b.txt"]) == corpus(train=["a.txt", "b.txt"], valid="10%") == []
 
 
-def test_words_that_are_others_than_they_seem_are_told(texts: Path):
+def test_words_that_are_others_than_they_seem_are_reported(texts: Path):
     Path("words.txt").write_text("the <UNK> caf\u00e9 [unk] unk UNK <unk>\ncafe\u0301 is closed oov\n")
     like = "is a word like others; only <unk> stands for unknown words, so write it so in the texts"
     forms = "2 words are there in another Unicode normal form, too, such as 'caf\u00e9'; bring the texts to one"
@@ -64,7 +64,7 @@ def test_words_that_are_others_than_they_seem_are_told(texts: Path):
         (["a.txt", "b.txt"], ["b.txt", "a.txt"], "d.txt", [f"valid has text of train: {TOLD}"]),
     ],
 )
-def test_texts_in_common_are_told(texts: Path, train, valid, test, told: list[str]):
+def test_texts_in_common_are_reported(texts: Path, train, valid, test, told: list[str]):
     assert corpus(train=train, valid=valid, test=test) == told
 
 
@@ -101,7 +101,7 @@ def test_a_run_tells_of_them_in_its_log_and_with_its_figures(texts: Path, main: 
     assert told(command(*options, "run_dir=run", main=main))
 
 
-def test_a_file_of_train_that_is_measured_is_told(texts: Path):
+def test_a_file_of_train_that_is_measured_is_reported(texts: Path):
     made = command(*NGRAM, "corpus.train=[a.txt,b.txt]", "corpus.valid=c.txt", "corpus.unknown=true", "run_dir=run")
     assert made.code == 0, made
     assert "warning: valid" not in made.out
@@ -117,7 +117,7 @@ def test_a_file_of_train_that_is_measured_is_told(texts: Path):
     assert warning in command("run", "whole", main=evaluate.main).err
 
 
-def test_what_runs_know_of_a_text_from_which_a_run_is_made_is_told(texts: Path):
+def test_what_runs_know_of_a_text_from_which_a_run_is_made_is_reported(texts: Path):
     """The first run learns from c and is chosen with d; the second begins from it, the third from the second."""
     options = ["corpus=text", *QUICK, *MODELS["rnn"], "trainer.epochs=1", "corpus.vocabulary=words"]
     Path("words").write_text("<unk>\nx\ny\nz\n")

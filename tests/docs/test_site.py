@@ -67,7 +67,7 @@ def test_docstrings_of_the_zoo_are_read(what: type | ModuleType):
     assert not list(tree.findall(lambda node: node.tagname == "system_message"))
 
 
-def test_types_are_told_in_words():
+def test_types_are_reported_in_words():
     assert type_of(Size) == "integer ≥ 1"
     assert type_of(Dropout) == "number ≥ 0 and < 1"
     assert type_of(Annotated[float, Bounds(high=2)]) == "number ≤ 2"
@@ -85,7 +85,7 @@ def test_a_table_has_every_option_of_each_entry_with_its_default():
     assert hidden == ("hidden", "200", "integer ≥ 1", "the size of h_t, the units of a layer.")
 
 
-def test_defaults_that_differ_are_told_by_entry():
+def test_defaults_that_differ_are_reported_by_entry():
     rows = {row[0]: row[1] for row in options("model", ["rnn", "lstm"])}
     assert rows["hidden"] == "200"
     assert rows["activation"] == "tanh (rnn)"

@@ -89,7 +89,7 @@ def test_without_vectors_there_are_no_features():
     assert dense.state_dict() == {}
 
 
-def test_mistakes_are_told(tmp_path: Path, vectors: str):
+def test_mistakes_are_reported(tmp_path: Path, vectors: str):
     with pytest.raises(UserError, match="has none of the words of train"):
         Dense(vectors, None, 0, 1.0).start([Sentence(["dog"], [], [[]])], Opened())
     with pytest.raises(UserError, match=r"labeller.vectors: .*none: no such file"):

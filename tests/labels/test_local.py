@@ -107,7 +107,7 @@ def test_a_run_reads_with_a_language_model_and_holds_it(folder: Path, model: lis
          "labeller.layers=1", "labeller.filters=0", "labeller.from=lm"],
     ],
 )  # fmt: skip
-def test_what_a_language_model_has_not_learnt_is_told(folder: Path, labeller: list[str]):
+def test_what_a_language_model_has_not_learnt_is_reported(folder: Path, labeller: list[str]):
     Path("lm.txt").write_text("the walk ends\nthey walk\n" * 20)
     corpus = ["corpus=text", *(f"corpus.{split}=lm.txt" for split in ("train", "valid")), "corpus.context=sentence"]
     model = [*corpus, "corpus.unknown=true", *MODELS["rnn"], *QUICK, "trainer.epochs=1"]

@@ -118,7 +118,7 @@ def test_nbsvm_has_two_labels_as_in_the_paper():
         assert torch.allclose(model.weights, mixed, atol=1e-6)
 
 
-def test_mistakes_are_told(monkeypatch: pytest.MonkeyPatch):
+def test_mistakes_are_reported(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(UserError, match="all texts of train have the label x; there must be two"):
         started("naive_bayes", TEXTS[:1])
     monkeypatch.setitem(sys.modules, "sklearn.naive_bayes", None)

@@ -30,7 +30,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("plain", "ends"), PAIRS)
-def test_ends_are_told_and_forgotten(plain: str, ends: str):
+def test_ends_are_reported_and_forgotten(plain: str, ends: str):
     assert iobes(plain.split()) == ends.split()
     assert entities(ends.split()) == entities(plain.split())
     back = iob(ends.split())

@@ -72,7 +72,7 @@ def test_each_line_is_test_in_one_fold(file: Path):
         ({"folds": 2, "fold": 0, "valid_fold": 1}, "leave no part to train"),
     ],
 )
-def test_mistakes_are_told(file: Path, options: dict[str, Any], message: str):
+def test_mistakes_are_reported(file: Path, options: dict[str, Any], message: str):
     with pytest.raises(UserError, match=message):
         loaded(file, **options)
 
@@ -80,7 +80,7 @@ def test_mistakes_are_told(file: Path, options: dict[str, Any], message: str):
 @pytest.mark.parametrize(
     ("line", "lacks"), [("a film", "label"), ("\ta", "label"), ("good\t ", "words"), ("", "label")]
 )
-def test_a_line_that_lacks_something_is_told(tmp_path: Path, line: str, lacks: str):
+def test_a_line_that_lacks_something_is_reported(tmp_path: Path, line: str, lacks: str):
     path = tmp_path / "b.txt"
     path.write_text(f"good\tone\n{line}\ngood\ttwo\n")
     with pytest.raises(UserError, match=f"line 2 has no {lacks}"):
@@ -140,7 +140,7 @@ def test_labels_out_of_their_order_are_counted_strictly_beside_conlleval(tmp_pat
     assert (found["f1"], found["strict_f1"]) == (1, 2 / 3)
 
 
-def test_labels_that_count_for_no_entity_are_told(tmp_path: Path):
+def test_labels_that_count_for_no_entity_are_reported(tmp_path: Path):
     task, _, _ = entities_of(tmp_path, "a O|b B-X|c M-X|d O", "a S-X")
     assert task.notes == [
         f"{tmp_path}/a.txt: 2 labels, the first in line 2, belong to no whole entity of BMES and do not count"
@@ -151,7 +151,7 @@ def test_labels_that_count_for_no_entity_are_told(tmp_path: Path):
     ]
 
 
-def test_labels_that_figures_do_not_show_are_told(tmp_path: Path):
+def test_labels_that_figures_do_not_show_are_reported(tmp_path: Path):
     def told(train: list[str], test: list[str]) -> list[str]:
         for name, labels in (("train", train), ("test", test)):
             (tmp_path / name).write_text("".join(f"w{i} {label}\n" for i, label in enumerate(labels)))
@@ -178,7 +178,7 @@ def test_labels_that_figures_do_not_show_are_told(tmp_path: Path):
     assert told(["D", "N", "d", "N\u00a0"], ["N"]) == [f"{twice}'D'"]
 
 
-def test_words_of_conllu_without_a_label_are_told(tmp_path: Path):
+def test_words_of_conllu_without_a_label_are_reported(tmp_path: Path):
     rows = [["1", "the", "the", "_"], ["2", "cat", "cat", "NOUN"]]
     (tmp_path / "a.conllu").write_text("".join("\t".join([*row, *"______"]) + "\n" for row in rows))
     options = defaults("task", "upos") | {"train": str(tmp_path / "a.conllu"), "valid": str(tmp_path / "a.conllu")}
@@ -242,7 +242,7 @@ def test_a_labeller_of_words_that_can_pool_says_so():
         load_task(defaults("task", "classify"), birnn, "birnn")
 
 
-def test_a_default_beside_a_train_of_ones_own_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_default_beside_a_train_of_ones_own_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("LMZOO_DATA", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     for name in ("conll2000/train.txt", "conll2000/test.txt", "own"):

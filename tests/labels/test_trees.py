@@ -46,7 +46,7 @@ def test_a_tree_is_read_and_written_with_other_labels(tmp_path: Path):
         ("(2 " * 100_000, "lacks 100000 closing brackets"),
     ],
 )
-def test_what_is_no_tree_is_told_in_a_line(tmp_path: Path, line: str, message: str):
+def test_what_is_no_tree_is_reported_in_a_line(tmp_path: Path, line: str, message: str):
     with pytest.raises(UserError) as error:
         read(tmp_path, f"(2 a)\n{line}\n")
     assert str(error.value) == f"{tmp_path}/trees.txt: line 2 {message}; a tree a line, such as (3 (2 A) (2 film))"

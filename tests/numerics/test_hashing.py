@@ -27,7 +27,7 @@ def test_places_are_of_equal_numbers(keys: list[int], wanted: list[int]):
 
 
 @pytest.mark.parametrize("home", [0, -1])
-def test_numbers_with_one_hash_are_told_apart(home: int, monkeypatch: pytest.MonkeyPatch):
+def test_numbers_with_one_hash_are_distinguished(home: int, monkeypatch: pytest.MonkeyPatch):
     """Every search begins in the first slot, or in the last."""
 
     def crowd(table: HashTable, numbers: torch.Tensor) -> torch.Tensor:

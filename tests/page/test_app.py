@@ -190,7 +190,7 @@ def test_the_first_free_port_is_taken(zoo: Zoo, taken: int):
     assert taken < found < taken + 100
 
 
-def test_where_no_port_is_free_it_is_told(zoo: Zoo, taken: int, monkeypatch: pytest.MonkeyPatch):
+def test_where_no_port_is_free_it_is_reported(zoo: Zoo, taken: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("gradio.http_server.TRY_NUM_PORTS", 1)
     with pytest.raises(UserError, match=rf"empty port in range: {taken}-{taken}; choose a port with --port"):
         app.serve(zoo)

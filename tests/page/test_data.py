@@ -95,7 +95,7 @@ def test_while_a_word_is_unfinished_next_words_are_those_that_begin_so(zoo: Zoo,
     assert data.next_words(lm, "", 3) == data.next_words(lm, " ", 3)
 
 
-def test_unknown_words_before_the_next_are_told_and_nothing_is_logged(zoo: Zoo, caplog: pytest.LogCaptureFixture):
+def test_unknown_words_before_the_next_are_reported_and_nothing_is_logged(zoo: Zoo, caplog: pytest.LogCaptureFixture):
     lm = zoo.models["lstm"]
     told = "the beginning: xylophone: read as <unk>, since the model does not know it"
     assert data.next_words(lm, "the xylophone ", 3) == data.next_words(lm, "the <unk> ", 3)._replace(warning=told)

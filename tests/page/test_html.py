@@ -125,7 +125,7 @@ def test_bars_of_several_models_have_one_scale():
     assert re.findall(r"width:([\d.]+)%", html.coming(found, "")) == ["100.0", "20.0"]
 
 
-def test_a_share_is_told_of_words_alone_that_begin_so():
+def test_a_share_is_reported_words_alone_that_begin_so():
     assert "<span>50% begin with t; of these</span>" in html.coming({"a": data.Next("t", 0.5, [("the", 1)], None)}, "")
     assert "begin with" not in html.coming({"a": data.Next("t", 0, [], None)}, "")
 
@@ -156,14 +156,14 @@ def test_the_header_names_the_runs_with_their_figures(zoo: Zoo):
     assert "cannot be compared" not in text
 
 
-def test_perplexities_of_stream_and_sentence_runs_are_told_apart(zoo: Zoo, monkeypatch: pytest.MonkeyPatch):
+def test_perplexities_of_stream_and_sentence_runs_are_distinguished(zoo: Zoo, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(zoo.models, "lstm", dataclasses.replace(zoo.models["lstm"], context="stream"))
     text = re.sub(r"<.*?>", "", html.header(zoo))
     assert re.findall(r"\(context (\w+)\)", text) == ["sentence", "stream", "sentence", "sentence", "sentence"]
     assert "perplexities with context stream and context sentence cannot be compared" in text
 
 
-def test_runs_of_one_model_are_told_apart_by_their_options():
+def test_runs_of_one_model_are_distinguished_by_their_options():
     def config(model: str, hidden: int, lr: float) -> Configuration:
         corpus = {"name": "text", "context": "stream"}
         return Configuration({"model": {"name": model, "hidden": hidden}, "optimizer": {"lr": lr}, "corpus": corpus,

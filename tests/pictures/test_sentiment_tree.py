@@ -13,7 +13,7 @@ def test_a_node_stands_midway_above_its_children():
     assert places([2, 0, 6, 5, 0, 0, 0]) == [(1.125, 3), (0, 0), (2.25, 2), (1.5, 1), (1, 0), (2, 0), (3, 0)]
 
 
-def test_pictures_are_written_and_mistakes_are_told(folder: Path):
+def test_pictures_are_written_and_mistakes_are_reported(folder: Path):
     Path("a.txt").write_text("(3 (2 A) (4 (2 fine) (3 film)))\n")
     files = ["task.train=a.txt", "task.valid=null", "task.test=a.txt"]
     small = ["labeller.embedding=2", "labeller.epochs=1"]

@@ -57,7 +57,7 @@ def test_with_vectors_of_zeros_a_model_is_the_one_without_labels(name: str):
     model.condition_vectors.zero_()
     expected = text_logprobs(plain, TEXT, "sentence")
     assert torch.equal(text_logprobs(model, TEXT, "sentence", CONDITIONS), expected)
-    assert (different - expected).abs().min() > 1e-4  # each word is told of the label
+    assert (different - expected).abs().min() > 1e-4  # each word is given the label
 
 
 def test_predictions_follow_the_label_from_word_to_word(name: str):

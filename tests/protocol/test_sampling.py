@@ -116,7 +116,7 @@ def test_whole_sentences_are_those_of_a_longer_text(context: Context):
         assert logprobs.equal(scores[: len(tokens)])
 
 
-def test_a_sentence_without_an_end_is_told():
+def test_a_sentence_without_an_end_is_reported():
     class Endless(Boundary):
         def next_logprobs(self, context: Tensor) -> Tensor:
             return torch.tensor([-torch.inf, 0.0, -torch.inf, -torch.inf]).expand(len(context), -1)

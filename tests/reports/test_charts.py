@@ -22,7 +22,7 @@ def test_there_are_always_two_to_eleven_ticks(low: float, ratio: float):
     assert 2 <= len(ticks) <= 11
 
 
-def test_numbers_are_told_shortly():
+def test_numbers_are_written_briefly():
     values = (0.05, 1.5, 80, 2000, 50_000, 3e6, 2.5e9)
     assert [format_tick(value) for value in values] == ["0.05", "1.5", "80", "2,000", "50k", "3M", "2.5bn"]
 

@@ -1,4 +1,4 @@
-"""Tables of runs: which are compared, in which order, and what is told of them."""
+"""Tables of runs: which are compared, in which order, and what is reported of them."""
 
 import csv
 import json

@@ -87,14 +87,14 @@ def test_a_bad_table_is_refused(rows: list[tuple[object, ...]], message: str, tm
         read_times(table(tmp_path / "t.tsv", rows), **NAMES)
 
 
-def test_columns_that_are_parted_otherwise_are_told(tmp_path: Path):
+def test_columns_that_are_parted_otherwise_are_reported(tmp_path: Path):
     """As German Excel writes them."""
     (tmp_path / "t.csv").write_text("word;zone;item;meanItemRT\r\na;1;1;312,5\r\n", "utf-8-sig")
     with pytest.raises(UserError, match=r"t.csv: 'word;zone;item;meanItemRT' is one column; part them by tabs, or by"):
         read_times(tmp_path / "t.csv", **NAMES)
 
 
-def test_a_column_that_is_not_there_is_told_with_the_nearest(tmp_path: Path):
+def test_a_column_that_is_not_there_is_reported_with_the_nearest(tmp_path: Path):
     with pytest.raises(UserError, match=r"has no column meanRT.*meanItemRT"):
         read_times(table(tmp_path / "t.tsv", [("a", 1, 1, 1)]), **NAMES | {"time": "meanRT"})
 
@@ -401,7 +401,7 @@ def test_runs_are_compared_on_the_words_that_all_of_them_know(
     assert "3-gram" in (tmp_path / "plot.svg").read_text()
 
 
-def test_a_run_that_has_read_less_of_the_same_text_is_told(folder: Path):
+def test_a_run_that_has_read_less_of_the_same_text_is_reported(folder: Path):
     model = [*TEXT, "model=ngram", "model.order=1", "model.smoothing=additive", "device=cpu"]
     for run, part in (("all", "null"), ("again", "null"), ("part", "200")):
         done = command(*model, f"trainer.first_tokens={part}", f"run_dir={run}")
@@ -409,10 +409,10 @@ def test_a_run_that_has_read_less_of_the_same_text_is_told(folder: Path):
     rows = [
         (f"w{place * place % 5}", place, story, 300 + place * place % 7) for story in range(4) for place in range(120)
     ]
-    for other, is_told in (("again", False), ("part", True)):
+    for other, is_reported in (("again", False), ("part", True)):
         outcome = command("all", other, str(table(folder / "t.tsv", rows)), main=reading.main)
         assert outcome.code == 0, outcome
-        assert ("part: has learnt from the first 200 tokens alone" in outcome.err) == is_told
+        assert ("part: has learnt from the first 200 tokens alone" in outcome.err) == is_reported
 
 
 def test_a_table_of_few_words_and_a_run_without_words_are_refused(
@@ -428,7 +428,7 @@ def test_a_table_of_few_words_and_a_run_without_words_are_refused(
     assert "error: no run has a training text of words" in refused.err
 
 
-def test_words_of_probability_zero_are_told(words: api.Loaded, tmp_path: Path):
+def test_words_of_probability_zero_are_reported(words: api.Loaded, tmp_path: Path):
     text = words.run.path.parent / "text"
     options = ["corpus=text", f"corpus.train={text}", f"corpus.valid={text}", "corpus.context=sentence"]
     sharp = api.train(*options, "model=ngram", "model.order=2", "model.smoothing=mle", f"run_dir={tmp_path}/sharp")
@@ -438,7 +438,7 @@ def test_words_of_probability_zero_are_told(words: api.Loaded, tmp_path: Path):
     assert "of the words that it knows have probability 0; smooth it" in refused.err
 
 
-def test_what_a_table_may_lack_is_told(tmp_path: Path):
+def test_what_a_table_may_lack_is_reported(tmp_path: Path):
     rows = [("a", place, story, 0 if place == 30 else 300) for story in (1, 2) for place in (10, 20, 30, 50, 70)]
     found = list(doubts(read_times(table(tmp_path / "t.tsv", rows), **NAMES)))
     assert found == [

@@ -45,7 +45,7 @@ def test_resuming_on_another_text(folder: Path):
     ("then", "told"),
     [({}, ")"), ({"python": "3.12"}, ")"), ({"python": "3.11"}, "; python then 3.11, now 3.12)")],
 )
-def test_another_text_is_told_with_the_notes_that_differ(
+def test_another_text_is_reported_with_the_notes_that_differ(
     then: dict[str, str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     corpus = Corpus("pydoc", "stream", Vocabulary(["<eos>"]), {}, {"train": "1"}, notes={"python": "3.12", "os": "any"})

@@ -75,7 +75,7 @@ def test_commands_take_a_file(arpa: str):
         ("export", ["card.md"], "m.arpa: is not finished, so it has no figures"),
     ],
 )
-def test_what_a_file_lacks_is_told_in_a_line(name: str, arguments: list[str], problem: str, arpa: str):
+def test_what_a_file_lacks_is_reported_in_a_line(name: str, arguments: list[str], problem: str, arpa: str):
     mains: dict[str, Callable[[], int]] = {
         "evaluate": evaluate.main, "score": score.main, "inspect": inspect_command.main, "tag": tag.main,
         "export": export.main,

@@ -73,7 +73,7 @@ def test_a_run_of_another_shape_is_not_taken_for_a_finished_one(run: Path, name:
 
 
 @pytest.mark.parametrize("number", [torch.nan, torch.inf])
-def test_weights_that_are_no_numbers_are_told_by_every_command(run: Path, number: float):
+def test_weights_that_are_no_numbers_are_reported_by_every_command(run: Path, number: float):
     bias = torch.load(run / "best.pt", weights_only=True)["model"]["output.bias"]
     edit(run / "best.pt", put("model", "output.bias", value=torch.full_like(bias, number)))
     told = "log-probabilities are no numbers"
@@ -158,7 +158,7 @@ def test_a_trained_run_without_provenance_is_not_taken_for_a_new_one(run: Path):
         assert "provenance.json: no such file" in command(*arguments, main=main).refused()
 
 
-def test_damaged_results_are_told_once(run: Path):
+def test_damaged_results_are_reported_once(run: Path):
     (run / "results.json").write_text('{"a":')
     assert command(*SMALL, f"run_dir={run}").refused().count("delete the folder") == 1
 

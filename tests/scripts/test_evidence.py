@@ -188,7 +188,7 @@ def test_all_evidence_is_that_of_a_row():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_kept_run_is_made_again_or_the_reason_is_told(page: Page, tmp_path: Path):
+def test_every_kept_run_is_made_again_or_the_reason_is_reported(page: Page, tmp_path: Path):
     """Runs of earlier versions, too, whose results do not name a device."""
     making = evidence.Again(tmp_path, 10, "c0ffee9c")
     told = [making.hindrance(run) for kept in page.evidence for run in kept.runs]

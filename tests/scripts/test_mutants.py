@@ -25,6 +25,6 @@ def test_a_mutant_whose_text_is_not_there_once_is_refused(old: str):
 
 @pytest.mark.parametrize(("body", "expected"), [("pass", "passed"), ("assert 0", "failed"),
                                                 ("while True: pass", "timed out")])  # fmt: skip
-def test_tests_without_end_are_told_apart_from_those_that_fail(tmp_path: Path, body: str, expected: str):
+def test_tests_without_end_are_distinguished_from_those_that_fail(tmp_path: Path, body: str, expected: str):
     (tmp_path / "test_it.py").write_text(f"def test_it():\n    {body}\n")
     assert outcome(tmp_path, ["test_it.py"], 3) == expected

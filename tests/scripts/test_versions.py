@@ -1,4 +1,4 @@
-"""scripts/checks/versions.py: both ends are pyproject.toml's; an end that fails is told with the other's line."""
+"""scripts/checks/versions.py: both ends are pyproject.toml's; an end that fails is reported with the other's line."""
 
 import subprocess
 import sys

@@ -132,7 +132,7 @@ def test_vectors_read_their_text_as_the_run_whose_words_they_have(source: str):
     assert "has corpus.lower=true" in command(*options, "corpus.lower=false", main=vectors.main).refused()
 
 
-def test_the_words_alone_can_be_taken_and_another_form_is_told(source: str):
+def test_the_words_alone_can_be_taken_and_another_form_is_reported(source: str):
     words = "corpus.vocabulary=source/vocabulary.txt"
     config = begun("words", *own("other"), *ONCE, words, "corpus.tokenizer=words", "trainer.from=source")
     assert config["corpus"]["lower"] is False

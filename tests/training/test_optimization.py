@@ -210,7 +210,7 @@ def rates(schedule: Mapping[str, Any], after: Sequence[float | None] = (None,) *
     """The rates of the steps of four epochs of three, from an optimizer's rate of 2.
 
     Args:
-        after: what each step is followed by: the perplexity that `plateau` is told, nothing for the others.
+        after: what each step is followed by: the perplexity that `plateau` is given, nothing for the others.
     """
     weight = torch.nn.Parameter(torch.zeros(1))
     optimizer = optimizers.build({**SGD, "lr": 2.0}, parameters=[weight])

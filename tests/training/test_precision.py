@@ -66,7 +66,7 @@ def test_a_run_goes_on_in_the_type_it_began_with(tmp_path: Path, monkeypatch: py
     assert resumed["perplexity"] == peace["perplexity"]
 
 
-def test_a_damaged_type_is_told_in_one_line(tmp_path: Path):
+def test_a_damaged_type_is_reported_in_one_line(tmp_path: Path):
     config = configuration(tmp_path / "run", *SMALL)
     broken = config | {"trainer": config["trainer"] | {"precision": "float7"}}
     (tmp_path / "run").mkdir()

@@ -232,7 +232,7 @@ def test_a_stopped_rank_is_not_waited_for_for_ever(stopped: int, folder: Path, m
     )
 
 
-def test_a_rank_that_never_comes_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_rank_that_never_comes_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch):
     with socket.create_server(("localhost", 0)) as server:
         port = server.getsockname()[1]
     for name, value in {"WORLD_SIZE": 2, "RANK": 0, "MASTER_ADDR": "localhost", "MASTER_PORT": port}.items():

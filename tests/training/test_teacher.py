@@ -54,7 +54,7 @@ def test_a_taught_run_that_goes_on_ends_with_the_same_bits_and_needs_no_teacher_
         ([*TAUGHT, "model.teacher=nowhere"], "model.teacher"),
     ],
 )
-def test_what_cannot_teach_or_learn_is_told(line: list[str], message: str):
+def test_what_cannot_teach_or_learn_is_reported(line: list[str], message: str):
     assert command(*SENTENCES, *MODELS["ngram"], "run_dir=ngram").code == 0
     assert message in command(*line, "run_dir=new").refused()
 

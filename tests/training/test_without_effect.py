@@ -1,4 +1,4 @@
-"""Options that were given and have no effect are told, and no others; what is told is so."""
+"""Options that were given and have no effect are reported, and no others; what is reported is so."""
 
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
@@ -196,7 +196,7 @@ STEPS = ", which takes no steps of gradient descent: "
           "model.embedding=8", "trainer.epochs=1"], []),
     ],
 )  # fmt: skip
-def test_what_was_given_without_effect_is_told(line: list[str], told: list[str], folder: Path):
+def test_what_was_given_without_effect_is_reported(line: list[str], told: list[str], folder: Path):
     expected = [f"no effect with {reason}" for reason in told]
     assert notes(command(*line, "device=cpu", "run_dir=run")) == expected
     assert Path("run/train.log").read_text().count("no effect with ") == len(told)

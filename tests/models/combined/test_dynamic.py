@@ -209,7 +209,7 @@ def test_what_has_no_weights_cannot_learn(runs: list[str], corpus: Corpus):
         dynamic(runs[0], corpus)
 
 
-def test_steps_that_are_too_large_are_told_of(corpus: Corpus):
+def test_steps_that_are_too_large_are_reported(corpus: Corpus):
     network, options = small("rnn", corpus, embedding=8, hidden=8, activation="relu")
     model = over(network, options, corpus, rate=1e30)
     with pytest.raises(UserError, match=r"^model=dynamic: steps are so large that .*; set a smaller model\.rate, or"):

@@ -219,7 +219,7 @@ def test_a_malformed_file_is_shown_where(tmp_path: Path, text: str, line: int, p
         (bz2.compress(KENLM.encode()), "is bzip2, no ARPA file; unpack it first"),
     ],
 )
-def test_what_is_no_arpa_file_is_told_as_what_it_is(tmp_path: Path, data: bytes, problem: str):
+def test_what_is_no_arpa_file_is_reported_as_what_it_is(tmp_path: Path, data: bytes, problem: str):
     (tmp_path / "m.arpa").write_bytes(data)
     with pytest.raises(UserError, match=rf"m\.arpa: {problem}"):
         read_arpa(tmp_path / "m.arpa")
@@ -285,7 +285,7 @@ def total(table: NGramTable, history: list[int]) -> float:
     return sum(p(word, tuple(history)) for word in range(table.vocabulary_size))
 
 
-def test_probabilities_that_do_not_sum_to_one_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+def test_probabilities_that_do_not_sum_to_one_are_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     """The file made by hand has sums below one. Of all of them the one told is the farthest off."""
     with caplog.at_level("WARNING"):
         model_of(KENLM, WORDS, tmp_path)
@@ -326,7 +326,7 @@ def test_probabilities_that_sum_to_far_more_than_one_are_refused(tmp_path: Path,
         model_of(replaced(old, new), WORDS, tmp_path)
 
 
-def test_a_file_of_srilm_s_that_sums_to_one_is_not_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+def test_a_file_of_srilm_s_that_sums_to_one_is_not_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     """-99 for <s>, no <unk>, six digits, no backoff where nothing is left for other words."""
     unigrams = "-0.30103\t</s>\n-99\t<s>\t-0.1760913\n-0.60206\ta\t-99\n-0.60206\tb\n"
     bigrams = "-0.30103\t<s> a\n-0.30103\ta a\n-0.60206\ta b\n-0.60206\ta </s>\n"
@@ -396,7 +396,7 @@ def test_the_words_of_a_file_can_be_those_of_the_corpus(tmp_path: Path):
     assert read_vocabulary(str(tmp_path / "crlf")).words == load(run).vocabulary.words
 
 
-def test_words_that_stand_alone_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+def test_words_that_stand_alone_are_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     corpus = corpus_of(["<eos>", "the", "cat", "zebra", "<unk>"])
     (tmp_path / "lm.arpa").write_text(OWN_WORDS.replace("dog", "Dog"))
     words, table = read_arpa(tmp_path / "lm.arpa")
@@ -431,7 +431,7 @@ def test_words_that_stand_alone_are_told(tmp_path: Path, caplog: pytest.LogCaptu
     assert characters[0] == "FILE: no text can have 1 word of the file (ab): corpus.unit=char"
 
 
-def test_unknown_words_without_unk_are_told(tmp_path: Path):
+def test_unknown_words_without_unk_are_reported(tmp_path: Path):
     closed = OWN_WORDS.replace("ngram 1=6", "ngram 1=5").replace("-0.9031\t<unk>\n", "")
     run = run_of("the cat\nthe zebra cat\n", closed, tmp_path, "corpus.unknown=true")
     told = command(str(run), str(tmp_path / "text"), main=evaluate.main).out

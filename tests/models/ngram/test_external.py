@@ -97,7 +97,7 @@ def test_a_model_counted_in_files_is_the_same_one(corpus: Corpus, smoothing: str
     assert all(torch.equal(whole[name], stored[name]) for name in whole)
 
 
-def test_too_little_memory_is_told_with_the_least_that_would_do():
+def test_too_little_memory_is_reported_with_the_least_that_would_do():
     text = torch.zeros(20_000, dtype=torch.int64)
     with pytest.raises(
         UserError, match=r"^model\.memory=0\.0001: too little .* 20,000 tokens; give at least 0\.001,"
@@ -107,7 +107,7 @@ def test_too_little_memory_is_told_with_the_least_that_would_do():
     assert [len(grams.keys) for grams in count_in_files(text, 1, 2, least)] == [1, 1]
 
 
-def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Writing to /dev/full finds no room."""
     (tmp_path / "text").write_text("a b a\n")
     paths = [f"corpus.{split}={tmp_path / 'text'}" for split in ("train", "valid", "test")]

@@ -94,7 +94,7 @@ def test_documents_are_lines(together, expected):
         LSA(dim=2, eigenvalue=1, min_count=1, together=1),
     ],
 )
-def test_two_topics_are_told_apart(method):
+def test_two_topics_are_distinguished(method):
     corpus: Corpus = two_topics()
     method.start(corpus, 0)
     method.step(0)

@@ -84,7 +84,7 @@ def test_an_epoch_is_that_of_torchs_adagrad(monkeypatch):
 
 
 @pytest.mark.parametrize("group", [1, 400])
-def test_two_topics_are_told_apart_by_the_lines_of_both(group, monkeypatch):
+def test_two_topics_are_distinguished_by_the_lines_of_both(group, monkeypatch):
     monkeypatch.setattr(module, "GROUP", group)
     method = small(dim=8, window=10, epochs=10)
     method.start(two_topics(mixed=10), 0)

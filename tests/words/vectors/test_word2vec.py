@@ -161,7 +161,7 @@ METHODS = {
 
 @pytest.mark.parametrize(("name", "options"), [*METHODS.items(), ("skipgram", {"negative": 0, "epochs": 30}),
                                                ("cbow", {"negative": 0, "epochs": 30})])  # fmt: skip
-def test_two_topics_are_told_apart_and_the_loss_falls(name, options):
+def test_two_topics_are_distinguished_and_the_loss_falls(name, options):
     method = small(name, **options, sample=0)
     method.start(two_topics(), 0)
     losses = [method.step(number)["train/loss"] for number in range(method.steps)]
