@@ -1,4 +1,4 @@
-"""`check_model`: the model that a page shows keeps every rule, and of a broken one the rule that it breaks is reported."""
+"""`check_model`: the model of a page keeps every rule, and of a broken one the broken rule is reported."""
 
 import re
 from collections.abc import Callable

@@ -27,12 +27,15 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
+from lmzoo.core.progress import tracked
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.numerics.logspace import log_sums
 from lmzoo.protocol.abilities import HiddenChain
 from lmzoo.protocol.patterns import Automaton
 from lmzoo.protocol.sampling import LONGEST_SENTENCE, draw
 
+PATIENCE = 5
+"""The seconds after which a progress bar is shown."""
 TOLERANCE = 1e-7
 """The share of p(pattern) that may be left out where sentences of any length match."""
 
@@ -76,7 +79,7 @@ class Product:
             messages, steps = [self._stationary(none)], self.shortest - 1
         else:
             messages, steps = [none], self.longest
-        for t in range(steps, 0, -1):
+        for t in tracked(range(steps, 0, -1), steps, "word", "pattern", PATIENCE):
             here = torch.ones_like(reached[0]) if t >= len(reached) else reached[t]
             needed = self.entered & here.to(device)[:, None]
             messages.append(chain.back(self._choices(messages[-1], t), needed))
@@ -168,7 +171,7 @@ class Product:
         """(Q, Z) log β of sentences of any length, once what is left out is a small share of p(pattern)."""
         t, message, remaining = self.shortest, none, torch.zeros_like(none)
         left_out = none.new_zeros(())
-        for _ in range(LONGEST_SENTENCE):
+        for _ in tracked(range(LONGEST_SENTENCE), LONGEST_SENTENCE, "word", "pattern", PATIENCE):
             choices, on = self._choices(message, t), self._choices(remaining, None)
             logprob, left_out = ((self.chain.start + v[0]).logsumexp(0) for v in (choices, on))
             if float(left_out) < max(float(logprob) + math.log(TOLERANCE), math.log(torch.finfo(left_out.dtype).tiny)):
