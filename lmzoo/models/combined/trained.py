@@ -33,7 +33,7 @@ class OfTrained(LanguageModel):
         device = self.device
         self.component_options = list(options)
         self.components = nn.ModuleList(components)  # pyright: ignore[reportAttributeAccessIssue]
-        self.requires_grad_(False).to(device)
+        self.requires_grad_(False).to(device).train(self.training)
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
