@@ -216,7 +216,8 @@ def filled(name: str, found: Filled) -> str:
         card(f"gap {n}", "", note("any number of words") if gap is None else bars(gap, percent))
         for n, gap in enumerate(found.gaps, 1)
     ]
-    return card(name, f"log p = {found.logprob:.2f} nats", cards(gaps, beside=True) + bars(found.best, percent))
+    whole = f'<h3 class="sub">whole sentences</h3>{bars(found.best, percent)}'
+    return card(name, f"log p = {found.logprob:.2f} nats", cards(gaps, beside=True) + whole)
 
 
 # ------------------------------------------------------------------------------------------------------------ states
