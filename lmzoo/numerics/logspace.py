@@ -12,7 +12,7 @@ def log_linear(product: Callable[[Tensor], Tensor], x: Tensor, dtype: torch.dtyp
     The largest number of each row is factored out. What is smaller than it by more than the range of ``dtype`` is lost.
     """
     peak = x.amax(1, keepdim=True).clamp_min(torch.finfo(x.dtype).min)
-    return product((x - peak).exp().to(dtype)).double().log() + peak
+    return product((x - peak).exp_().to(dtype)).double().log_().add_(peak)  # in place: rows may be many
 
 
 def log_sums(x: Tensor, labels: Tensor, number: int) -> Tensor:

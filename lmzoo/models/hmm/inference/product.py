@@ -136,7 +136,7 @@ class Product:
             )
             message = self.message(t + 1)
             at_device = at.to(prior.device)
-            states = _drawn(prior + self._choices(message, t)[at_device], uniform[:, 0])
+            states = _drawn(self._choices(message, t)[at_device].add_(prior), uniform[:, 0])
             onward = (mass[:, states] + message[self.target[:, None], states]).T  # (B, E)
             onward = onward.where(self.source == at_device[:, None], -torch.inf)
             may_end = self.accepting[at_device] & self.may_end(t)
@@ -189,5 +189,5 @@ class Product:
 
 def _drawn(logprobs: Tensor, uniform: Tensor) -> Tensor:
     """(B,) columns drawn in proportion to the exponentials of (B, N), given (B, 1) uniform numbers on the CPU."""
-    weights = (logprobs - logprobs.amax(1, keepdim=True)).exp().cpu()
+    weights = (logprobs - logprobs.amax(1, keepdim=True)).exp_().cpu()
     return draw(weights, uniform)[:, 0].to(logprobs.device)
