@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lmzoo.cli.start import INTERRUPTED
-from lmzoo.core.errors import Interrupted, UserError, one_line, out_of_memory, printable, shortened
+from lmzoo.core.errors import Interrupted, MessageFormatter, UserError, one_line, out_of_memory, printable, shortened
 from lmzoo.core.files import inputs_kept
 from lmzoo.core.memory import keep_freed_memory
 
@@ -21,7 +21,7 @@ def run_command(main: Callable[[], int]) -> None:
     """Exit with the code of ``main``: 2 after one line on stderr for a user error, 130 after Ctrl-C or a signal."""
     _prepare_streams()
     if logging.lastResort:  # the handler of what modules log outside of training
-        logging.lastResort.setFormatter(logging.Formatter("warning: %(message)s"))
+        logging.lastResort.setFormatter(MessageFormatter())
     keep_freed_memory()
     try:
         with inputs_kept():

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import re
 import sys
 import sysconfig
@@ -13,6 +14,14 @@ from typing import Any
 
 LONGEST_MESSAGE = 290
 """The maximum length of an error message in characters."""
+
+
+class MessageFormatter(logging.Formatter):
+    """Begin warnings with ``warning:``."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - overrides that of logging
+        record.message = "warning: " * (record.levelno == logging.WARNING) + record.message
+        return super().formatMessage(record)
 
 
 class UserError(ValueError):

@@ -12,17 +12,9 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from lmzoo.core.errors import Interrupted, UserError, printable
+from lmzoo.core.errors import Interrupted, MessageFormatter, UserError, printable
 
 log = logging.getLogger("lmzoo")
-
-
-class _Formatter(logging.Formatter):
-    """Lines that begin with ``warning:`` where they are warnings."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - overrides that of logging
-        record.message = "warning: " * (record.levelno == logging.WARNING) + record.message
-        return super().formatMessage(record)
 
 
 class _Console(logging.Handler):
@@ -55,8 +47,8 @@ def logging_to(path: Path) -> Iterator[None]:
     """
     level, handlers, propagate = log.level, log.handlers[:], log.propagate
     console, file = _Console(), _LogFile(path, delay=True)
-    console.setFormatter(_Formatter())
-    file.setFormatter(_Formatter("%(asctime)s %(message)s"))
+    console.setFormatter(MessageFormatter())
+    file.setFormatter(MessageFormatter("%(asctime)s %(message)s"))
     log.setLevel(logging.INFO)
     log.handlers[:], log.propagate = [console, file], False
     try:

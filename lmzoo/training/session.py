@@ -142,8 +142,10 @@ def train(config: Configuration, given: Collection[str] = ()) -> dict[str, Any]:
         ranks.require_same("checkpoint", learner.progress.step)
         if ranks.is_main():
             run.begin(config, corpus, made_from)
-        for line in (*learner.described(), *notes, *(f"warning: {warning}" for warning in warnings)):
+        for line in (*learner.described(), *notes):
             log.info("%s", line)
+        for warning in warnings:
+            log.warning("%s", warning)
         if learner.resumed:
             done = learner.progress
             log.info("resumed at step %d, %.1f s of training behind it", done.step, done.seconds)
