@@ -228,7 +228,8 @@ def test_reading_gives_a_story_its_whole_context(beside: Path, lm: Loaded):
     assert bits == pytest.approx([b for _, b in lm.surprisal(stories[0])[:-1]], abs=1e-3)
 
 
-def test_what_is_no_causal_transformer_is_refused(folder: Path, small: Path):
+def test_what_is_no_causal_transformer_is_refused(folder: Path, small: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # or a download is tried for a minute
     network, tokenizer = gpt2.trained()
     with pytest.raises(UserError, match="has no train, valid or test text"):
         lmzoo.load(small).perplexity("test")
