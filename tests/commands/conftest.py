@@ -1,7 +1,8 @@
-"""A small trained run that several commands read."""
+"""A small trained run and a chunked text that several commands read."""
 
 from pathlib import Path
 
+import chunks
 import pytest
 from command_line import command
 from predictions import TRAIN
@@ -17,3 +18,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     options = ["corpus=text", *files, "corpus.min_count=2", *model, "device=cpu", f"run_dir={folder / 'run'}"]
     assert command(*options).code == 0
     return folder / "run"
+
+
+@pytest.fixture
+def labelled(folder: Path) -> Path:
+    """A folder with a chunked text, train.txt and test.txt."""
+    Path("train.txt").write_text(chunks.TRAIN)
+    Path("test.txt").write_text(chunks.TEST)
+    return folder

@@ -6,37 +6,25 @@ import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from command_line import QUICK, command, edit, put
+from chunks import FILES, TEST, TRAIN
+from command_line import QUICK, command
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from lmzoo.commands import compare, evaluate, label, tag
 from lmzoo.labels.birnn import BiRNN
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.majority import Majority
 from lmzoo.labels.model import Labeller, labellers
 from lmzoo.runs.checkpoint import read_checkpoint
 from lmzoo.runs.kinds import LABELS
 
-TRAIN = "the D B-NP\nwalk N I-NP\nends V B-VP\n\nthey P B-NP\nwalk V B-VP\n\n"
-TEST = "they P B-NP\nwalk V B-VP\n\n\nthe D B-NP\ncat N I-NP\n"
-FILES = ["task.train=train.txt", "task.test=test.txt"]
 
-
-@pytest.fixture
-def texts(folder: Path) -> Path:
-    Path("train.txt").write_text(TRAIN)
-    Path("test.txt").write_text(TEST)
-    return folder
-
-
-def test_a_run_has_its_figures_and_the_labels_in_the_form_of_the_text(texts: Path):
+def test_a_run_has_its_figures_and_the_labels_in_the_form_of_the_text(labelled: Path):
     done = command("task=chunk", "labeller=majority", *FILES, main=label.main)
     assert done.code == 0, done
-    (run,) = texts.glob("outputs/chunk/majority*")
+    (run,) = labelled.glob("outputs/chunk/majority*")
     results = json.loads((run / "results.json").read_text())
     # majority: walk is I-NP, cat is B-NP, the most frequent label; B-NP of "the" ends before that of "cat"
     assert (run / "test.labels").read_text() == TEST.replace("walk V B-VP", "walk V I-NP").replace(
@@ -48,7 +36,7 @@ def test_a_run_has_its_figures_and_the_labels_in_the_form_of_the_text(texts: Pat
     assert "already finished" in command("task=chunk", "labeller=majority", *FILES, main=label.main).out
 
 
-def test_models_learn_where_entities_end_and_texts_keep_their_labels(texts: Path):
+def test_models_learn_where_entities_end_and_texts_keep_their_labels(labelled: Path):
     options = ["task=chunk", "task.scheme=iobes", "labeller=crf", "task.train=train.txt", "task.test=train.txt"]
     done = command(*options, "run_dir=r", main=label.main)
     assert "test f1 100.00" in done.out, done
@@ -66,7 +54,7 @@ def test_models_learn_where_entities_end_and_texts_keep_their_labels(texts: Path
     assert len(json.loads(one)["best"]) < 4**3  # all that there are of three words
 
 
-def test_conllu_is_read_and_written(texts: Path):
+def test_conllu_is_read_and_written(labelled: Path):
     lines = ["1-2\tdon't\t_\t_", "1\tdo\tdo\tAUX", "2\tn't\tnot\tPART", "2.1\tx\tx\tX"]
     text = "# text = don't\n" + "".join(line + "\t_" * 6 + "\n" for line in lines)
     Path("a.conllu").write_text(text)
@@ -93,17 +81,17 @@ def test_conllu_is_read_and_written(texts: Path):
         ),
     ],
 )
-def test_mistakes_are_reported_in_a_line(texts: Path, options: list[str], message: str):
+def test_mistakes_are_reported_in_a_line(labelled: Path, options: list[str], message: str):
     assert message in command(*options, main=label.main).refused()
     assert not Path("outputs").exists()
 
 
-def test_commands_for_language_models_refuse_the_run(texts: Path):
+def test_commands_for_language_models_refuse_the_run(labelled: Path):
     assert command(*FILES, "run_dir=r", main=label.main).code == 0
     assert "r: is a run of labels; this needs a run of lmzoo train" in command("r", main=evaluate.main).refused()
 
 
-def test_runs_are_compared_by_what_they_measure(texts: Path):
+def test_runs_are_compared_by_what_they_measure(labelled: Path):
     given = ["task=chunk", "task.train=train.txt", "task.valid=train.txt", "task.test=test.txt"]
     for run, options in {"m": ["labeller=majority"], "h": ["labeller=hmm_tagger"]}.items():
         assert command(*given, *options, f"run_dir={run}", main=label.main).code == 0
@@ -126,13 +114,13 @@ def test_runs_are_compared_by_what_they_measure(texts: Path):
     assert not Path("a.png").exists()
 
 
-def test_a_linear_chain_learns_what_it_is_shown(texts: Path):
+def test_a_linear_chain_learns_what_it_is_shown(labelled: Path):
     done = command("task=chunk", "labeller=crf", "task.train=train.txt", "task.test=train.txt", main=label.main)
     assert "test f1 100.00" in done.out, done
 
 
 @pytest.mark.parametrize("labeller", ["perceptron", pytest.param("crf", marks=pytest.mark.slow)])
-def test_an_interrupted_run_goes_on_to_the_same_bits(texts: Path, monkeypatch: pytest.MonkeyPatch, labeller: str):
+def test_an_interrupted_run_goes_on_to_the_same_bits(labelled: Path, monkeypatch: pytest.MonkeyPatch, labeller: str):
     options = ["task=chunk", f"labeller={labeller}", "task.train=train.txt", "task.test=train.txt"]
     assert command(*options, "run_dir=whole", main=label.main).code == 0
     kind = labellers.entries[labeller]
@@ -171,155 +159,7 @@ class Counting:
         return call
 
 
-def test_a_text_is_labelled_by_a_run(texts: Path):
-    assert command("task=chunk", "labeller=crf", *FILES, "run_dir=r", main=label.main).code == 0
-    done = command("r", "test.txt", main=tag.main)
-    assert done.out == Path("r/test.labels").read_text(), done
-    Path("new.txt").write_text("they P\nwalk V\n")  # without labels
-    assert command("r", "new.txt", main=tag.main).out == "they P B-NP\nwalk V B-VP\n"
-    (line,) = command("r", "new.txt", "--best", "2", main=tag.main).out.splitlines()
-    found = json.loads(line)
-    assert found["words"] == ["they", "walk"]
-    assert found["best"][0]["labels"] == ["B-NP", "B-VP"]
-    assert found["best"][1]["logprob"] < found["best"][0]["logprob"] < 0
-    Path("plain.txt").write_text("they walk\n")
-    refused = command("r", "plain.txt", "--text", main=tag.main).refused()
-    assert "--text: r reads a further column of each word; give a file of columns" in refused
-    assert "--tokenize words: is of plain sentences; add --text" in command(
-        "r", "plain.txt", "--tokenize", "words", main=tag.main
-    ).refused()  # fmt: skip
-
-
-def test_plain_sentences_are_labelled_as_their_columns_are(texts: Path):
-    """One sentence is a line; the words and labels are those of a file of columns."""
-    files = ["task.train=train.txt", "task.test=test.txt"]
-    assert command("task=pos", "labeller=majority", *files, "run_dir=r", main=label.main).code == 0
-    Path("plain.txt").write_text('The  cat walk\n\nwalk, "cat"')
-    Path("columns.txt").write_text('The\ncat\nwalk\n\nwalk\n,\n"\ncat\n"\n\n')
-    expected = command("r", "columns.txt", main=tag.main).out
-    done = command("r", "plain.txt", "--text", "--tokenize", "words", main=tag.main)
-    rows, columns = (out.replace(" ", "\t").split("\n") for out in (done.out, expected))
-    assert len(rows) == 11
-    assert rows == columns
-    assert not done.err
-    warned = command("r", "plain.txt", "--text", main=tag.main)
-    problem = "plain.txt: 2 of 5 words have punctuation stuck to them, such as 'walk,'"
-    assert warned.err == f"warning: {problem}; --tokenize words separates it\n"
-    Path("mr.txt").write_text("pos\ta good film\nneg\ta bad film\n")
-    given = ["task=classify", "labeller=naive_bayes", "task.train=mr.txt", "task.test=mr.txt"]
-    assert command(*given, "run_dir=t", main=label.main).code == 0
-    Path("plain.txt").write_text("good film\n  bad\tfilm\n")
-    assert command("t", "plain.txt", "--text", main=tag.main).out == "pos\tgood film\nneg\tbad film\n"
-    Path("plain.txt").write_text("?\n")
-    assert "plain.txt: has no words; write a sentence a line" in command(
-        "t", "plain.txt", "--text", "--tokenize", "ptb", main=tag.main
-    ).refused()  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("number", "told"),
-    [
-        (torch.nan, "the model's scores of labels are no numbers"),
-        (torch.inf, "the model's scores of labels are no numbers"),
-        (3e38, "log Z of a sentence is "),  # of finite scores
-    ],
-)
-def test_scores_that_are_no_numbers_give_no_probabilities(texts: Path, number: float, told: str):
-    assert command("task=chunk", "labeller=crf", *FILES, "run_dir=r", main=label.main).code == 0
-
-    def change(saved: dict[str, Any]) -> None:
-        for name in ("moves", "start"):
-            saved["state"][name].fill_(number)
-
-    edit(Path("r/best.pt"), change)
-    assert told in command("r", "test.txt", "--best", "2", main=tag.main).refused()
-    if number != 3e38:
-        assert told in command("r", "test.txt", main=tag.main).refused()
-
-
-def test_figures_of_labels_that_are_no_numbers_are_damage(texts: Path):
-    assert command("task=chunk", "labeller=majority", *FILES, "run_dir=r", main=label.main).code == 0
-    results = json.loads(Path("r/results.json").read_text())
-    Path("r/results.json").write_text(json.dumps(results | {"figures": {"test": float("nan")}}))
-    assert "r: results.json: not as the run wrote it" in command("r", "--json", "a.json", main=compare.main).err
-
-
-@pytest.mark.parametrize("error", [AttributeError("why"), NameError("why"), KeyError("why"), ValueError("why")])
-def test_an_error_of_a_labeller_s_code_is_reported_with_its_line(
-    texts: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
-):
-    assert command("task=chunk", "labeller=majority", *FILES, "run_dir=r", main=label.main).code == 0
-
-    def take(*_: object) -> None:
-        raise error
-
-    monkeypatch.setattr(Majority, "load_state_dict", take)
-    refused = command("r", "test.txt", main=tag.main).refused()
-    assert f"test_label.py:{take.__code__.co_firstlineno + 1}: {type(error).__name__}: " in refused
-    assert "why" in refused
-    assert "delete the folder" not in refused
-
-
-def test_mistakes_of_labelling_are_reported_in_a_line(texts: Path):
-    assert command("task=chunk", "labeller=majority", *FILES, "run_dir=r", main=label.main).code == 0
-    Path("new.txt").write_text("they\n")
-    few = "new.txt: line 1 has 1 of the 2 columns that are needed; task.word=0, task.label=2 and task.features=[1] name"
-    assert few in command("r", "new.txt", main=tag.main).refused()
-    for line_by_line, why in {
-        "they walk home now\n": "line 1 has 4 columns, and the run learnt from 3",
-        "they walk home\n\nthe cat walks home now\n": "line 3 has 5 columns, and line 1 has 3; spaces part them",
-        "they walk home\n\nthe cat walks\n": "line 1 has 'home' for a label, which the run has not learnt",
-    }.items():
-        Path("new.txt").write_text(line_by_line)
-        assert f"new.txt: {why}; write a word a line" in command("r", "new.txt", main=tag.main).refused()
-    refused = command("r", "test.txt", "--best", "2", main=tag.main).refused()
-    assert "--best 2: needs a run of labeller=crf, birnn or pool" in refused
-    assert "--best 0: must be at least 1" in command("r", "test.txt", "--best", "0", main=tag.main).refused()
-    edit(Path("r/best.pt"), put("state", value={}))
-    assert "r/best.pt: cannot be restored: " in command("r", "test.txt", main=tag.main).refused()
-    Path("r/best.pt").unlink()
-    assert "r: has no best.pt yet" in command("r", "test.txt", main=tag.main).refused()
-    assert "none: not a run directory" in command("none", "test.txt", main=tag.main).refused()
-
-
-@pytest.mark.parametrize("name", ["b.conll", "B.CONLLU"])
-def test_a_run_of_conllu_labels_conllu_alone(texts: Path, name: str):
-    lines = ["1-2\tdon't\t_\t_", "1\tdo\tdo\tAUX", "2\tn't\tnot\tPART", "2.1\tx\tx\tX"]
-    text = "# text = don't\n" + "".join(line + "\t_" * 6 + "\r\n" for line in lines)
-    Path(name).write_bytes(text.encode())
-    files = [f"task.train={name}", "task.valid=null", f"task.test={name}"]
-    assert command("task=upos", "labeller=majority", *files, "run_dir=r", main=label.main).code == 0
-    assert json.loads(Path("r/results.json").read_text())["words"]["test"] == 2
-    assert Path("r/test.labels").read_bytes().decode() == text
-    Path("new").write_bytes(text.replace("AUX", "_").encode())
-    assert command("r", "new", main=tag.main).out == text
-    Path("new").write_text("we\twe\tPRON\tX\n")
-    refused = command("r", "new", main=tag.main).refused()
-    assert "new: is no CoNLL-U, and train is CoNLL-U" in refused
-    assert command("task=chunk", "labeller=majority", *FILES, "run_dir=c", main=label.main).code == 0
-    assert f"{name}: is CoNLL-U, and train is no CoNLL-U" in command("c", name, main=tag.main).refused()
-
-
-def test_a_word_may_have_a_space_where_tabs_part_columns(texts: Path):
-    Path("t.txt").write_text("Anna\tNNP\tI-NP\tB-PER\nNew York\tNNP\tI-NP\tB-LOC\n")
-    done = command("task=ner", "labeller=crf", "task.train=t.txt", "task.test=t.txt", "run_dir=r", main=label.main)
-    assert "test f1 100.00" in done.out, done
-    Path("new.txt").write_text("New York\tNNP\tI-NP\n")
-    assert command("r", "new.txt", main=tag.main).out == "New York\tNNP\tI-NP\tB-LOC\n"
-    Path("new.txt").write_text("Anna NNP I-NP\n")
-    few = "new.txt: line 1 has 1 of the 3 columns that are needed; "
-    assert few in command("r", "new.txt", main=tag.main).refused()
-
-
-def test_comments_and_beginnings_of_documents_are_reported(texts: Path):
-    Path("t.txt").write_text("-DOCSTART- -X- O O\n\n# id 1 x=y\nAnna _ _ B-PER\n")
-    done = command("task=ner", "labeller=majority", "task.train=t.txt", "task.test=t.txt", "run_dir=r", main=label.main)
-    assert done.out.count("t.txt: 1 comments and 1 lines of -DOCSTART- are no words") == 1, done
-    assert json.loads(Path("r/results.json").read_text())["words"] == {"train": 1, "test": 1}
-    assert Path("r/test.labels").read_text() == Path("t.txt").read_text()
-
-
-def test_trees_are_learnt_and_labelled_from_word_vectors(texts: Path):
+def test_trees_are_learnt_and_labelled_from_word_vectors(labelled: Path):
     Path("trees.txt").write_text("(3 (2 A) (4 fine))\n(1 (2 A) ( 0 dull))\n")
     Path("v.txt").write_text("2 3\nfine 1 2 3\ndull -3 -2 -1\n")
     files = ["task.train=trees.txt", "task.valid=null", "task.test=trees.txt"]
@@ -365,7 +205,7 @@ class Wavering(Labeller):
 
 
 @pytest.mark.parametrize("valid", [True, False])
-def test_the_best_on_valid_is_kept_or_else_the_last(texts: Path, monkeypatch: pytest.MonkeyPatch, valid: bool):
+def test_the_best_on_valid_is_kept_or_else_the_last(labelled: Path, monkeypatch: pytest.MonkeyPatch, valid: bool):
     monkeypatch.setitem(labellers.entries, "majority", Wavering)
     files = [*FILES, "task.valid=train.txt"] if valid else FILES
     done = command("task=chunk", "labeller=majority", *files, "run_dir=r", main=label.main)
@@ -376,7 +216,7 @@ def test_the_best_on_valid_is_kept_or_else_the_last(texts: Path, monkeypatch: py
 
 
 @pytest.mark.slow
-def test_a_tagger_starts_from_a_language_model_once(texts: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_tagger_starts_from_a_language_model_once(labelled: Path, monkeypatch: pytest.MonkeyPatch):
     Path("lm.txt").write_text("the walk ends\nthey walk\n" * 20)
     corpus = [
         "corpus=text",
@@ -401,7 +241,7 @@ def test_a_sweeper_chooses_on_valid_alone():
     assert LABELS.objective({"figures": {"test": 0.5}}) is None
 
 
-def test_folds_are_swept_over_and_another_text_is_labelled(texts: Path):
+def test_folds_are_swept_over_and_another_text_is_labelled(labelled: Path):
     Path("mr.txt").write_text("good\ta fine film\nbad\ta dull film\n" * 4)
     given = ["task=classify", "task.train=mr.txt", "task.folds=2"]
     done = command("-m", *given, "task.fold=0,1", "labeller=naive_bayes", main=label.main)
@@ -409,7 +249,7 @@ def test_folds_are_swept_over_and_another_text_is_labelled(texts: Path):
     header, row = (line.split() for line in command("outputs", main=compare.main).out.splitlines()[1:])
     assert header[:4] == ["#", "labeller", "seeds", "test"]
     assert row[:6] == ["1", "naive_bayes", "2", "100.00", "±", "0.00"]
-    (run, _) = sorted(texts.glob("outputs/classify/naive_bayes*"))
+    (run, _) = sorted(labelled.glob("outputs/classify/naive_bayes*"))
     assert sorted(Path(run, "test.labels").read_text().splitlines())[0] == "bad\ta dull film"
     Path("new.txt").write_text("fine\nbad\tso dull\n")
     assert command(str(run), "new.txt", main=tag.main).out == "good\tfine\nbad\tso dull\n"
@@ -417,7 +257,7 @@ def test_folds_are_swept_over_and_another_text_is_labelled(texts: Path):
     assert "task=classify has one label for a text; choose labeller=logistic_regression or naive_bayes" in refused
 
 
-def test_a_sweep_of_which_some_runs_have_valid_has_a_mean_of_test_alone(texts: Path):
+def test_a_sweep_of_which_some_runs_have_valid_has_a_mean_of_test_alone(labelled: Path):
     Path("mr.txt").write_text("good\ta fine film\nbad\ta dull film\n" * 4)
     given = ["task=classify", "task.train=mr.txt", "task.folds=3", "task.fold=0,1", "task.valid_fold=null,2"]
     done = command("-m", *given, "labeller=naive_bayes", main=label.main)
@@ -426,7 +266,7 @@ def test_a_sweep_of_which_some_runs_have_valid_has_a_mean_of_test_alone(texts: P
     assert row[2] == "4"
 
 
-def test_a_pipe_is_refused_as_a_text_is_read_twice(texts: Path):
+def test_a_pipe_is_refused_as_a_text_is_read_twice(labelled: Path):
     Path("mr.txt").write_text("good\ta fine film\nbad\ta dull film\n")
     pipe, end = os.pipe()
     with os.fdopen(end, "wb") as stream:

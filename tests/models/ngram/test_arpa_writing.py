@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from arpa_model import WORDS, corpus_of, stream
 from command_line import command
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from test_arpa import FOLDER, WORDS, corpus_of, stream
+from test_arpa import FOLDER
 from test_ngram import DEFAULTS, SMOOTHINGS, texts
 
 from lmzoo import load
