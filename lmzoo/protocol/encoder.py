@@ -16,14 +16,15 @@ WINDOW_TOKENS = 8192
 @torch.no_grad()
 def embed_lines(encoder: Encoder, tokens: Tensor) -> Tensor:
     """(N, h) embeddings of a (N,) text, by line, on the CPU; raise a UserError if one is not finite."""
-    rows = torch.empty(0)  # (N, h), allocated once: a second copy of a large text does not fit into memory
+    rows = torch.empty(0)  # (N, h), the only tensor of this size: those of a large text fill the memory
     for window in SentenceWindows(tokens, WINDOW_TOKENS, seed=None).epoch(0):
-        vectors = encoder.embed(window.tokens.to(encoder.device), window.inside.to(encoder.device)).cpu()
+        vectors = encoder.embed(window.tokens.to(encoder.device), window.inside.to(encoder.device))
+        vectors = window.unpadded(vectors.cpu())
+        if not bool(vectors.isfinite().all()):
+            raise UserError("the model's vectors of tokens are not finite", "train it again")
         if not len(rows):
             rows = vectors.new_empty(len(tokens), vectors.shape[-1])
-        rows[window.unpadded(window.positions)] = window.unpadded(vectors)
-    if not bool(rows.isfinite().all()):
-        raise UserError("the model's vectors of tokens are not finite", "train it again")
+        rows[window.unpadded(window.positions)] = vectors
     return rows
 
 
