@@ -45,12 +45,12 @@ def corpus_label(options: Mapping[str, Any]) -> str:
 
 class CorpusOptions(Options):
     context: Context = "stream"
-    """whether a model's memory crosses `<eos>`, or each line stands alone."""
+    """stream: model states carry over `<eos>`; sentence: each line stands alone."""
 
 
 class WordsOptions(CorpusOptions):
     vocabulary: str | None = None
-    """a run, a file with a word a line, or an ARPA file, whose words are taken; None: those of train."""
+    """a run, a file with a word a line, or an ARPA file, whose vocabulary is used; None: the words of train."""
 
 
 class PTBOptions(WordsOptions):
@@ -60,7 +60,7 @@ class PTBOptions(WordsOptions):
         "https://raw.githubusercontent.com/yoonkim/lstm-char-cnn/ff8e3176f0348a5e36165b5ea42033e748c31150/data/ptb/"
         "{split}.txt",
     )
-    """of pinned copies that are tried in turn; every file is checked against its sha256."""
+    """pinned copies, tried in turn; every file is checked against its SHA-256."""
 
 
 def _pinned(name: str, folder: str, files: dict[str, Pinned], options: PTBOptions) -> Corpus:
@@ -144,22 +144,22 @@ def pydoc_corpus(options: WordsOptions) -> Corpus:
 
 class TextOptions(FormOptions, WordsOptions):
     label: str | None = None
-    """what it is called in tables and folders; None: the name of the train file without its ending."""
+    """name in tables and folders; None: the name of the train file without its suffix."""
     train: str | Sequence[str] | None = None
     """a file, [several], or a pattern such as 'texts/*.txt.gz'."""
     valid: HeldOut | Sequence[str] | None = None
-    """likewise; or such as 5%, the last lines of train, which are taken from it."""
+    """likewise; or a share such as 5%, held out from the end of train."""
     test: HeldOut | Sequence[str] | None = None
-    """likewise, after those of valid. None: there are no test figures."""
+    """likewise; a share follows that of valid. None: no test results."""
     min_count: Size = 1
-    """a word with fewer occurrences in train is `<unk>`."""
+    """words with a lower count in train become `<unk>`."""
     max_size: Annotated[int, Bounds(low=3)] | None = None
-    """the most words of the vocabulary, `<eos>` and `<unk>` included; None: no limit."""
+    """maximum vocabulary size, `<eos>` and `<unk>` included; None: no limit."""
     unknown: bool | None = None
-    """whether the vocabulary has `<unk>` even if every word of train is in it. None: if valid or test has words that
-    train lacks, words that train has once are `<unk>`, too, with a warning; false: such words are refused."""
+    """whether the vocabulary has `<unk>` even if it contains every word of train. None: if valid or test has words that
+    train lacks, words that occur once in train become `<unk>`, too, with a warning; false: such words are an error."""
     condition: bool = False
-    """whether a line is a label, a tab, and a text, which models learn given the label."""
+    """whether a line is a label, a tab, and a text, modelled given the label."""
 
 
 @corpora.register("text")
@@ -272,22 +272,22 @@ def _labelled(
 
 class MarkovOptions(CorpusOptions):
     states: Size = 8
-    """the number of hidden states beside the boundary state."""
+    """number of hidden states besides the boundary state."""
     words: Size = 100
-    """the number of words beside `<eos>`."""
+    """number of words besides `<eos>`."""
     sentence_length: Annotated[float, Bounds(low=1, high=1e6)] = 12.0
-    """the mean number of words in a sentence, about."""
+    """approximate mean number of words per sentence."""
     concentration: Annotated[float, Bounds(low=1e-3, high=1e6)] = 0.2
-    """of the Dirichlet distribution of each row. The lower it is, the fewer entries have the mass of a row, and the
-    more predictable is the text."""
+    """parameter of the Dirichlet distribution of each row. The lower it is, the fewer entries have most of the
+    probability of a row, and the more predictable is the text."""
     train: Size = 200_000
-    """the number of tokens of train, about."""
+    """approximate number of tokens of train."""
     valid: Size = 20_000
-    """the number of tokens of valid, about."""
+    """approximate number of tokens of valid."""
     test: Size = 20_000
-    """the number of tokens of test, about."""
+    """approximate number of tokens of test."""
     seed: Seed = 0
-    """of the model and the text, which depend on it alone."""
+    """seed of the model and the text, independent of the run's."""
 
 
 @corpora.register("markov")

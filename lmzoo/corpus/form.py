@@ -22,19 +22,19 @@ class FormOptions(Options):
     """The processing of each line of a text before its words are looked up; by default none."""
 
     unit: Unit = "word"
-    """what a word of the vocabulary is. word: what white space parts; char: a single character, and bits per character
-    are printed; bpe, unigram: a piece of a word, learnt from train by byte-pair encoding (Sennrich et al. 2016) or as a
-    unigram model (Kudo 2018). The end of a line is `<eos>` in all."""
+    """unit of the vocabulary. word: separated by white space; char: a single character, with bits per character
+    printed; bpe, unigram: a subword, learned from train by byte-pair encoding (Sennrich et al. 2016) or as a unigram
+    model (Kudo 2018). The end of a line is `<eos>` in all."""
     lower: bool = False
-    """whether letters become small, first of all."""
+    """whether to convert to lower case first."""
     tokenizer: Tokenizer | None = None
-    """what cuts plain text into words and signs of punctuation then: words does no more; ptb as Penn Treebank was
-    prepared, with small letters, no punctuation, and N for numbers. None: nothing does."""
+    """tokenizer for raw text. words: separates words and punctuation only; ptb: as Penn Treebank was prepared, in lower
+    case, without punctuation, and N for numbers. None: no tokenization."""
     reverse: bool = False
-    """whether each line is read from its end to its beginning, so that a model predicts a word from those behind it: a
-    backward language model, SRILM's ``-reverse``."""
+    """whether each line is reversed, so that a model predicts a word from those after it: a backward language model,
+    SRILM's ``-reverse``."""
     subwords: Annotated[int, Bounds(low=2**8 + 2, high=2**20), Idle(("corpus.unit", "word", "char"))] = 8000
-    """how many words the vocabulary has where they are pieces, `<eos>` and 256 bytes included."""
+    """vocabulary size for bpe and unigram, `<eos>` and 256 bytes included."""
 
 
 class Form(FormOptions):

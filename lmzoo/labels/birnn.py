@@ -32,43 +32,41 @@ UNKNOWN = 1
 class BiRNNOptions(DescentOptions):
     epochs: Size = 12
     batch: Size = 1000
-    """words and padding of a step."""
+    """words per batch, padding included."""
     lr: NonNegative = 0.005
     cell: Literal["rnn", "gru", "lstm"] = "lstm"
-    """the kind of the recurrent layers."""
+    """type of the recurrent layers."""
     embedding: Size = 100
-    """dimensions of the vectors of words."""
+    """dimension of word embeddings."""
     column: Annotated[Size, Idle(("task.features", []))] = 32
-    """dimensions of the vectors of the entries of each other column."""
+    """dimension of the embeddings of each other column."""
     filters: Count = 50
-    """how many look at the letters of a word; 0: letters are not read."""
+    """number of convolution filters over the letters of a word; 0: no letters."""
     hidden: Size = 128
-    """units of a layer in each direction."""
+    """units per layer and direction."""
     layers: Depth = 1
-    """how many recurrent layers are stacked."""
+    """number of recurrent layers."""
     dropout: Dropout = 0.5
-    """the rate of inputs, between layers, and of outputs."""
+    """dropout rate of inputs, between layers, and of outputs."""
     unknown: Dropout = 0.5
-    """the rate at which a word that train has once is unknown."""
+    """rate at which words that occur once in train are replaced by the unknown word."""
     crf: bool = False
-    """whether neighbouring labels depend on each other."""
+    """whether a CRF layer scores transitions between labels."""
     pooling: Pooling | None = None
-    """what becomes of the states of a text's words, and the text has one label: the last of each direction, or the
-    mean or largest of each component. None: each word has one."""
+    """how the states of words are combined where each text has one label: last of each direction, or mean or maximum of
+    each component. None: one label per word."""
     vectors: Source | None = None
-    """a run of ``lmzoo vectors``, or a file of word vectors, to start from; None: none."""
+    """a run of ``lmzoo vectors``, or a file of word vectors, to initialize embeddings; None: none."""
     clip: NonNegative = 5.0
-    """the largest norm of a gradient."""
+    """maximum gradient norm."""
     lexical: Size | None = None
-    """how often train must have a feature of labeller=crf for it to score labels beside the network, as in Huang,
-    Xu & Yu (2015), section 2.6; dropout leaves some of them out. None: none does."""
+    """minimum count in train of the features of labeller=crf that score labels beside the network, as in Huang, Xu & Yu
+    (2015), section 2.6; dropout applies to them. None: none do."""
     clusters: Source | None = None
-    """where such features score labels, a file of ``lmzoo cluster --paths``: beginnings of words' paths are
-    features, too. None: none are."""
+    """a file of ``lmzoo cluster --paths`` for these features: path prefixes of words are features, too. None: none."""
     from_: Source | None = None
-    """a run of a recurrent language model, whose word vectors and layers the forward direction starts from; it must
-    have the same cell and sizes. Words beyond its vocabulary keep the vectors that were drawn for them. None:
-    none."""
+    """a run of a recurrent language model, to initialize word embeddings and layers of the forward direction; it must
+    have the same cell and sizes. Words outside its vocabulary keep random embeddings. None: none."""
 
 
 @labellers.register("birnn")

@@ -32,11 +32,11 @@ VARIANCE = 0.1
 
 class CrfOptions(LexicalOptions, DenseOptions):
     l2: NonNegative = 0.3
-    """the penalty is so much times the sum of the squared weights."""
+    """penalty: this times the sum of the squared weights."""
     tolerance: NonNegative = 1e-4
-    """learning ends when three iterations in a row each lower the loss by less than this share of it."""
+    """training stops when three iterations in a row each reduce the loss by less than this fraction."""
     iterations: Size = 300
-    """learning ends after so many at the latest."""
+    """maximum number of iterations."""
 
 
 @labellers.register("crf")

@@ -95,13 +95,13 @@ class DenseOptions(Options):
     vectors: Source | None = None
     """a run of ``lmzoo vectors``, or a file of word vectors, whose components are features; None: none."""
     encoder: Source | Sequence[Source] | None = None
-    """a run of model=lds, of a hidden Markov model or of a recurrent network, or [several], which read the sentence and
-    whose vectors of its words are features; those of a recurrent network know only the words up to theirs, or with
-    corpus.reverse=true those from it on (Akbik, Blythe & Vollgraf 2018). None: none."""
+    """a run of model=lds, of a hidden Markov model or of a recurrent network, or [several], whose contextual embeddings
+    of the words are features; recurrent networks read the sentence only up to the word, or with corpus.reverse=true
+    from it on (Akbik, Blythe & Vollgraf 2018). None: none."""
     around: Annotated[int, Bounds(low=0, high=10), NONE] = 0
-    """how many words on either side whose vectors count as well."""
+    """number of words on each side whose vectors are features, too."""
     scale: Annotated[NonNegative, NONE] = 1.0
-    """the root mean square of the components of vectors over train."""
+    """root mean square of the components of vectors over train."""
 
 
 class Dense:

@@ -23,17 +23,17 @@ N = TypeVar("N", bound=nn.Module)
 
 class DescentOptions(Options):
     epochs: Size
-    """how often train is read."""
+    """number of passes over the training text."""
     batch: Size
-    """sentences of a step."""
+    """sentences per batch."""
     optimizer: str = "adam"
-    """what takes the steps, an entry of `lmzoo train optimizer=` with its defaults but for the rate."""
+    """an entry of `lmzoo train optimizer=`, with its defaults except for the learning rate."""
     lr: NonNegative
-    """the optimizer's rate."""
+    """learning rate."""
     schedule: str = "linear"
-    """how the rate changes, an entry of `lmzoo train schedule=` with its defaults."""
+    """learning-rate schedule, an entry of `lmzoo train schedule=` with its defaults."""
     average: BelowOne | None = None
-    """the decay of the exponential average of the weights that labels; None: the weights label themselves."""
+    """decay of the exponential average of weights used for labelling; None: no averaging."""
 
 
 class NetworkLabeller(Labeller, Generic[N]):

@@ -102,9 +102,9 @@ class Suffixes:
 
 class HmmTaggerOptions(Options):
     rare: Size = 10
-    """suffixes are counted of words that train has so often at most."""
+    """suffixes are counted in words with at most this count in train."""
     suffix: Depth = 5
-    """the longest suffix, in letters; Brants has 10."""
+    """maximum suffix length in letters; 10 in Brants."""
 
 
 @labellers.register("hmm_tagger")

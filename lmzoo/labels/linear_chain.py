@@ -56,9 +56,9 @@ class ChainLabeller(Labeller):
 
 class LexicalOptions(Options):
     min_count: Size = 1
-    """features that train has less often are left out."""
+    """features with a lower count in train are left out."""
     clusters: Source | None = None
-    """a file of ``lmzoo cluster --paths``: beginnings of words' paths are features, too. None: none are."""
+    """a file of ``lmzoo cluster --paths``: path prefixes of words are features, too. None: none."""
 
 
 class LexicalChain(ChainLabeller):

@@ -23,11 +23,10 @@ class LocalOptions(DescentOptions, DenseOptions):
     around: Annotated[int, Bounds(low=0, high=10), NONE] = 1
     epochs: Size = 20
     batch: Size = 128
-    """words of a step."""
+    """words per batch."""
     lr: NonNegative = 0.003
     hidden: Count = 25
-    """units of the layer of V, between vectors and labels; 0: there is none, and p(y_t | x) = softmax(W f_t +
-    b)."""
+    """units of the hidden layer V; 0: no hidden layer, p(y_t | x) = softmax(W f_t + b)."""
 
 
 @labellers.register("local")

@@ -27,9 +27,9 @@ ITERATIONS = 10_000
 
 class NGramTextOptions(Options):
     order: Depth = 2
-    """the longest n-gram."""
+    """maximum n-gram order."""
     prefixes: Sequence[Size] = ()
-    """so many first letters of each longer word count as n-grams, too, such as [4,5,6]."""
+    """lengths of prefixes of longer words that count as n-grams, too, such as [4,5,6]."""
 
 
 class NGramLabeller(Labeller):
@@ -90,7 +90,7 @@ class NGramLabeller(Labeller):
 
 class NaiveBayesOptions(NGramTextOptions):
     alpha: Positive = 1.0
-    """what is added to each count of an n-gram with a label."""
+    """added to each count of an n-gram with a label."""
 
 
 @labellers.register("naive_bayes")
@@ -110,8 +110,7 @@ class NaiveBayes(NGramLabeller):
 
 class LogisticRegressionOptions(NGramTextOptions):
     l2: Positive = 1.0
-    """the penalty is half of it times the sum of the squared weights; with two labels w is that of their
-    difference."""
+    """penalty: half of this times the sum of the squared weights; with two labels, w is the difference of theirs."""
 
 
 @labellers.register("logistic_regression")
@@ -134,12 +133,12 @@ class LogisticRegression(NGramLabeller):
 
 class NBSVMOptions(NGramTextOptions):
     alpha: Positive = 1.0
-    """what is added to each count of an n-gram, with the label and without."""
+    """added to each count of an n-gram, with the label and without."""
     cost: Positive = 1.0
     """C of the squared hinge loss."""
     beta: Probability = 0.25
-    """how much of the machine's weights is kept; the rest is their mean size. 0 is naive Bayes with the machine's b
-    and, of three labels or more, its scale."""
+    """weight of the SVM's weights in an average with their mean magnitude. 0 is naive Bayes with the SVM's b and, for
+    three labels or more, its scale."""
 
 
 @labellers.register("nbsvm")

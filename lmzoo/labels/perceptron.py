@@ -29,7 +29,7 @@ def best_path(emissions: np.ndarray, moves: np.ndarray, start: np.ndarray) -> np
 
 class PerceptronOptions(LexicalOptions):
     epochs: Size = 10
-    """how often train is read."""
+    """number of passes over the training text."""
 
 
 @labellers.register("perceptron")

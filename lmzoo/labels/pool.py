@@ -19,7 +19,7 @@ from lmzoo.labels.model import StateDict, labellers, packed, under, unpacked
 
 class PoolOptions(Options):
     runs: Sequence[Source] = ()
-    """folders of runs of labeller=crf, birnn or pool of one text, such as
+    """folders of runs of labeller=crf, birnn or pool of the same text, such as
     [outputs/chunk/crf,outputs/chunk/birnn]."""
 
 

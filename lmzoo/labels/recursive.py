@@ -23,24 +23,24 @@ BATCH = 256
 class RecursiveOptions(DescentOptions):
     epochs: Size = 8
     batch: Size = 25
-    """trees of a step."""
+    """trees per batch."""
     optimizer: str = "adagrad"
     lr: NonNegative = 0.05
     schedule: str = "constant"
     embedding: Size = 30
-    """dimensions of the vectors of words and nodes."""
+    """dimension of the vectors of words and nodes."""
     vectors: Source | None = None
-    """a run of ``lmzoo vectors``, or a file of word vectors of that size, to start from; None: none."""
+    """a run of ``lmzoo vectors``, or a file of word vectors of that size, to initialize embeddings; None: none."""
     scale: NonNegative = 0.1
-    """words' vectors are drawn from -scale to scale."""
+    """word vectors are initialized uniformly in ±scale."""
     dropout: Dropout = 0.0
-    """the rate of words' vectors, and of nodes' before they are labelled."""
+    """dropout rate of word vectors, and of node vectors before the classifier."""
     unknown: Dropout = 0.0
-    """the rate at which a word that train has once is unknown."""
+    """rate at which words that occur once in train are replaced by the unknown word."""
     lr_words: NonNegative = 0.05
-    """the rate of words' vectors."""
+    """learning rate of word vectors."""
     l2: NonNegative = 1e-5
-    """the penalty is half of it times the sum of the squared weights, but those of words."""
+    """penalty: half of this times the sum of the squared weights, word vectors excluded."""
 
 
 class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
@@ -137,7 +137,7 @@ class RecursiveNetwork(RecursiveLabeller):
 class TensorOptions(RecursiveOptions):
     embedding: Size = 25
     lr: NonNegative = 0.002
-    """the optimizer's rate; it is small, since 4 embedding² entries of V add up in each unit."""
+    """learning rate; small, since each unit sums 4 embedding² entries of V."""
 
 
 @labellers.register("rntn")

@@ -42,9 +42,9 @@ class TaskOptions(Options):
     """The files of a task."""
 
     train: str | None = None
-    """a file, looked for as it is named, then under $LMZOO_DATA and data/. It is needed, and valid or test."""
+    """a file, searched for as given, then under $LMZOO_DATA and data/. Required, as is valid or test."""
     valid: str | None = None
-    """likewise; the best epoch is chosen by it."""
+    """likewise; used to select the best epoch."""
     test: str | None = None
     """likewise."""
 
@@ -181,15 +181,15 @@ def odd_labels(texts: Mapping[str, LabelledText], of_entities: bool) -> Iterator
 
 class LabelledWordsOptions(TaskOptions):
     word: Count = 0
-    """the column of words, the first being 0."""
+    """index of the column of words, from 0."""
     label: Count = 1
-    """the column of labels."""
+    """index of the column of labels."""
     features: Sequence[Count] = ()
-    """columns that models may read beside the word."""
+    """indices of columns that models may read besides the word."""
     measure: Measure = "accuracy"
-    """accuracy is of words; f1 is of the entities that labels such as B-NP and I-NP stand for."""
+    """accuracy of words, or f1 of the entities that labels such as B-NP and I-NP encode."""
     scheme: Literal["iobes"] | None = None
-    """iobes: models learn labels that say where an entity ends, too. None: those of the text."""
+    """iobes: models learn labels that mark the end of an entity, too. None: those of the text."""
 
 
 @tasks.register("pos", train="conll2000/train.txt", test="conll2000/test.txt", label=1)
@@ -295,14 +295,14 @@ class LabelledWords(Task):
 
 class LabelledTextsOptions(TaskOptions):
     folds: Folds | None = None
-    """how many parts train is dealt to, as cards are, after its lines were shuffled; one of them is test, for
-    cross-validation. None: there are files."""
+    """number of folds for cross-validation, one of which is test: the lines of train are shuffled, then assigned in
+    turn. None: separate files."""
     fold: Count | None = None
-    """the part that is test, the first being 0; -m task.fold=0,1,2,3,4,5,6,7,8,9 is cross-validation of ten."""
+    """index of the test fold, from 0; -m task.fold=0,1,2,3,4,5,6,7,8,9 is tenfold cross-validation."""
     valid_fold: Count | None = None
-    """another part, which is valid; None: none is."""
+    """index of the validation fold; None: none."""
     seed: Annotated[Seed, Idle(("task.folds", None))] = 0
-    """of the shuffling."""
+    """seed of the shuffling."""
 
 
 @tasks.register("classify")

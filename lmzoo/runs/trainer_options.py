@@ -16,36 +16,35 @@ class TrainerOptions(Options):
     """The training loop."""
 
     from_: Source | None = None
-    """a trained run whose weights training starts from; optimizer and schedule begin anew. None: none."""
+    """a trained run to initialize the weights; optimizer and schedule start anew. None: none."""
     first_tokens: Size | None = None
-    """tokens of each split that are read, up to the end of a line, also when the run is measured again; None:
-    all."""
+    """number of tokens read from each split, up to the end of a line, also in later evaluations; None: all."""
     batch_size: Annotated[Size, OfStream] = 20
-    """rows of a stream."""
+    """rows per batch of a stream."""
     bptt: Annotated[Size, OfStream] = 35
-    """tokens of a row in a window; the state goes on to the next window, the gradient does not."""
+    """tokens per row in a window; the state carries over to the next window, the gradient does not."""
     max_tokens: Annotated[Size, Idle(("corpus.context", "stream"))] = 1024
-    """padded tokens in a window of sentences (corpus.context=sentence)."""
+    """tokens per batch of sentences, padding included (corpus.context=sentence)."""
     epochs: Size = 12
-    """how often train is read."""
+    """number of passes over the training text."""
     checks_per_epoch: Annotated[int, Bounds(low=1, high=10000)] = 1
-    """how often validation perplexity is measured in an epoch."""
+    """number of measurements of validation perplexity per epoch."""
     patience: Size | None = None
-    """training stops after so many checks without improvement; None: never."""
+    """number of checks without improvement after which training stops; None: never."""
     clip: NonNegative | None = 1.0
-    """the largest norm of the gradient; None: no limit."""
+    """maximum gradient norm; None: no limit."""
     random_bptt: Annotated[bool, OfStream] = False
-    """whether windows of a stream have random lengths about bptt; the rate of a step is in proportion (Merity et
-    al. 2018)."""
+    """whether window lengths of a stream vary randomly around bptt, with proportional learning rates (Merity et al.
+    2018)."""
     average: Literal["ema", "tail", "nt"] | None = None
-    """the weights that are checked and kept. None: the last. ema: an exponential average of all steps. tail: the
-    mean of all steps after some epochs (Polyak & Juditsky 1992). nt: the mean from the first check that is worse
-    than the best of those more than average_after checks before it (NT-ASGD, Merity et al. 2018)."""
+    """weights for evaluation and checkpoint. None: the current ones. ema: exponential moving average of all steps.
+    tail: mean of all steps after some epochs (Polyak & Juditsky 1992). nt: mean from the first check that is worse than
+    the best of those more than average_after checks before it (NT-ASGD, Merity et al. 2018)."""
     average_decay: Annotated[BelowOne, Idle(("trainer.average", None, "tail", "nt"))] = 0.999
-    """of the average of ema, from step to step."""
+    """decay of ema per step."""
     average_after: Annotated[Count, Idle(("trainer.average", None, "ema"))] = 5
-    """tail: epochs before the mean begins. nt: checks that valid has for getting better."""
+    """tail: epochs before averaging starts. nt: number of checks in which valid must improve."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """bfloat16 is autocast; auto: bfloat16 where model and device are faster in it."""
+    """bfloat16 is autocast; auto: bfloat16 where it is faster for the model and device."""
     checkpoint_seconds: NonNegative = 120
-    """``last.pt`` is written at every check, and when this time has passed since the last one."""
+    """``last.pt`` is written at every check, and after this many seconds without one."""

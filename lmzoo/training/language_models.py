@@ -40,7 +40,7 @@ STEPS_PER_POINT = 10
 @commands.register("train")
 class Options(RunOptions):
     deterministic: bool
-    """whether only algorithms are used that give the same bits every time, which are slower on a GPU."""
+    """whether only deterministic algorithms are used, which are slower on a GPU."""
     corpus: dict
     model: dict
     optimizer: dict

@@ -25,17 +25,17 @@ schedules = Registry("schedule")
 
 class OptimizerOptions(Options):
     lr: NonNegative
-    """the learning rate, which the schedule changes."""
+    """learning rate, which the schedule changes."""
     weight_decay: NonNegative = 0.0
-    """so much of each weight is added to its gradient, as an L2 penalty."""
+    """L2 penalty: this times each weight is added to its gradient."""
 
 
 class AdamOptions(OptimizerOptions):
     lr: NonNegative = 0.003
     beta1: BelowOne = 0.9
-    """the decay of the average of the gradients."""
+    """decay of the moving average of gradients."""
     beta2: BelowOne = 0.999
-    """the decay of the average of their squares."""
+    """decay of the moving average of squared gradients."""
 
 
 @optimizers.register("adam")
@@ -48,7 +48,7 @@ def adam(parameters: Parameters, options: AdamOptions) -> Optimizer:
 
 class AdamWOptions(AdamOptions):
     weight_decay: NonNegative = 0.0
-    """a step takes lr times so much of each weight off it, whatever its gradient."""
+    """decoupled weight decay: a step subtracts lr times this times each weight."""
 
 
 @optimizers.register("adamw")
@@ -62,7 +62,7 @@ def adamw(parameters: Parameters, options: AdamWOptions) -> Optimizer:
 class SGDOptions(OptimizerOptions):
     lr: NonNegative = 10.0
     momentum: BelowOne = 0.0
-    """the decay of the sum of the gradients that a step follows; 0: it follows the gradient."""
+    """decay of the sum of gradients that a step follows; 0: no momentum."""
 
 
 @optimizers.register("sgd")
@@ -86,7 +86,7 @@ def adagrad(parameters: Parameters, options: AdagradOptions) -> Optimizer:
 
 class WarmupOptions(Options):
     warmup: Count = 0
-    """steps at the beginning in which the rate grows linearly."""
+    """number of initial steps in which the rate grows linearly."""
 
 
 @schedules.register("constant")
@@ -104,9 +104,9 @@ def linear(optimizer: Optimizer, steps_per_epoch: int, steps: int) -> LRSchedule
 
 class StepOptions(Options):
     hold_epochs: Count = 4
-    """epochs at the full rate."""
+    """number of epochs at the full rate."""
     factor: Probability = 0.5
-    """the rate is multiplied by this at the start of each epoch after them."""
+    """factor of the rate at the start of each later epoch."""
 
 
 @schedules.register("step")
@@ -119,7 +119,7 @@ def step(optimizer: Optimizer, steps_per_epoch: int, steps: int, options: StepOp
 
 class CosineOptions(WarmupOptions):
     floor: Probability = 0.0
-    """the share of the full rate at the last step."""
+    """final rate as a fraction of the full rate."""
 
 
 @schedules.register("cosine")
@@ -137,9 +137,9 @@ def cosine(optimizer: Optimizer, steps_per_epoch: int, steps: int, options: Cosi
 
 class PlateauOptions(Options):
     factor: BelowOne = 0.25
-    """the rate is multiplied by this when validation has stalled."""
+    """factor of the rate when validation has stalled."""
     patience: Count = 0
-    """so many checks without improvement are allowed."""
+    """number of checks without improvement that are tolerated."""
 
 
 @schedules.register("plateau")

@@ -39,14 +39,14 @@ commands = Registry("command")
 
 class RunOptions(Options):
     seed: Seed
-    """of all that is drawn: first weights and vectors, dropout, noise, the order of sentences."""
+    """random seed: of initial weights and vectors, dropout, noise, the order of sentences."""
     device: str
-    """auto, cpu, cuda, cuda:1, mps. auto: a GPU where there is one and what learns can use it."""
+    """auto, cpu, cuda, cuda:1, mps. auto: a GPU if there is one that the model can use."""
     run_dir: str
-    """the folder of the run; None: one under outputs, named by the text, what learns, and what is unlike the defaults.
-    The same folder again resumes."""
+    """run folder; None: one under outputs, named by the text, the model, and options unlike the defaults. The run in an
+    existing folder is resumed."""
     plugins: Sequence[str]
-    """modules that register models, labellers or methods of your own, such as [my.module]."""
+    """modules that register your own models, labellers or methods, such as [my.module]."""
 
 
 class Learner(ABC):

@@ -23,7 +23,7 @@ from lmzoo.training.session import Learner, RunOptions
 
 class SteppedOptions(RunOptions):
     checkpoint_seconds: NonNegative
-    """``last.pt`` is written whenever this time has passed, and at the end."""
+    """seconds between writes of ``last.pt``, which is also written at the end."""
 
 
 class Stepped(Protocol):

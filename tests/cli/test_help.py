@@ -24,7 +24,7 @@ def test_an_option_has_its_value_and_its_sentence_in_the_words_of_yaml(monkeypat
     assert any(line.startswith("model=hmm: ") for line in lines)
     assert not any(line.startswith(("hydra", "model.name")) for line in lines)
     assert "plug.rate: [0.1, a$b]" in lines
-    assert "   the rate before the layers; null: that of dropout.\n" in help_of(model=defaults("model", "lstm"))
+    assert "   dropout rate before the layers; null: dropout.\n" in help_of(model=defaults("model", "lstm"))
 
 
 def test_lines_fit_the_terminal(monkeypatch: pytest.MonkeyPatch):

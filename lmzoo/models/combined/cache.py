@@ -26,12 +26,12 @@ WINDOW = 256
 
 class CacheOptions(Options):
     run: Source | None = None
-    """folder of a trained run, whose model is taken when training starts."""
+    """folder of a trained run, whose model is loaded when training starts."""
     size: Size = 500
-    """N, the words in the cache."""
+    """N, the number of words in the cache."""
     theta: NonNegative = 0.0
-    """θ. 0: each word counts the same. Above 0: a word whose history had a vector like that of now counts more; the
-    model must have vectors, as recurrent networks have."""
+    """θ. 0: all words have equal weight. Above 0: words whose history had a vector similar to the current one have
+    more; the model must have vectors, as recurrent networks have."""
 
 
 @models.register("cache")

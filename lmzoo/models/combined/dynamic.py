@@ -41,20 +41,20 @@ class Rule:
 
 class DynamicOptions(Options):
     run: Source | None = None
-    """folder of a trained run, whose model is taken when training starts. It has weights."""
+    """folder of a trained run, whose model is loaded when training starts. It must have weights."""
     rule: Literal["sgd", "rms"] = "rms"
-    """what a step is: with ``rms`` each weight's steps are divided by the root mean square of its gradients on
-    train, with ``sgd`` they are not."""
+    """update rule: ``rms`` divides each weight's gradient by the root mean square of its gradients on train, ``sgd``
+    does not."""
     rate: NonNegative = 0.0001
-    """η of a step; sgd needs more, such as 0.3."""
+    """η, the learning rate; sgd needs more, such as 0.3."""
     decay: Probability = 0.005
-    """λ. sgd: the share of the way back to the trained weights that is gone at each step. rms: that of a weight
-    whose root mean square is the mean of all, and of others in proportion, 1 at most."""
+    """λ, the decay towards the trained weights per step. sgd: of all weights. rms: of a weight whose root mean square
+    is the mean of all, and proportionally of others, at most 1."""
     segment: Size = 20
-    """n, the tokens in a step."""
+    """n, the number of tokens per step."""
     epsilon: Annotated[float, Bounds(low=1e-12, high=1e30), Idle(("model.rule", "sgd"))] = 0.00001
-    """ε, which rms adds to the root mean squares. It keeps the steps small of words that are rare in train. A
-    larger rate needs more, such as 0.00005 for 0.0004."""
+    """ε, which rms adds to the root mean squares. It limits the steps for words that are rare in train. A larger rate
+    needs more, such as 0.00005 for 0.0004."""
 
 
 @models.register("dynamic")

@@ -28,11 +28,10 @@ ITERATIONS = 200
 
 class MixtureOptions(Options):
     runs: Sequence[Source] = ()
-    """folders of trained runs of one corpus and context, such as [outputs/ptb/ngram,"outputs/ptb/lstm,seed=1"].
-    Their models are taken when training starts; from then on they are in the checkpoint of the mixture's own
-    run."""
+    """folders of trained runs of the same corpus and context, such as [outputs/ptb/ngram,"outputs/ptb/lstm,seed=1"].
+    Their models are loaded when training starts, and saved in the checkpoint of the mixture's own run."""
     per: Literal["token", "sentence"] = "token"
-    """whether one of the models is drawn for each token or for each whole sentence."""
+    """whether models are mixed per token or per sentence."""
 
 
 @models.register("mixture")

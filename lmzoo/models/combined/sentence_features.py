@@ -33,13 +33,13 @@ class FeatureOptions(Options):
     length: bool = True
     """whether the number of words is a feature."""
     words: Count = 2
-    """the longest n-grams of words, from unigrams on; `<eos>` stands before and after a sentence. 0: none."""
+    """maximum order of word n-grams, from unigrams on; `<eos>` stands before and after a sentence. 0: none."""
     window: Count = 5
-    """the most places between two words, with others between them, that are a feature together. 0: none."""
+    """maximum distance of two words, not adjacent, whose co-occurrence is a feature. 0: none."""
     class_words: Annotated[Count, Idle(("model.clusters", []))] = 4
-    """the longest n-grams of clusters, from bigrams on. 0: none."""
+    """maximum order of cluster n-grams, from bigrams on. 0: none."""
     class_pairs: Annotated[bool, Idle(("model.clusters", []))] = False
-    """whether two clusters, one anywhere before the other but not next to it, are a feature."""
+    """whether ordered pairs of clusters at any distance, but not adjacent, are features."""
 
 
 class SentenceFeatures:

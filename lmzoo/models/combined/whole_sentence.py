@@ -34,20 +34,19 @@ CHOICE = 5
 
 class WholeSentenceOptions(FeatureOptions):
     run: Source | None = None
-    """folder of the trained run of p_0, whose model is taken when training starts."""
+    """folder of the trained run of p_0, whose model is loaded when training starts."""
     score: Source | None = None
-    """folder of another trained run q; log q(x) − log p_0(x), how much likelier it finds the sentence, is a
-    feature. None: none."""
+    """folder of another trained run q; the log-likelihood ratio log q(x) − log p_0(x) is a feature. None: none."""
     clusters: Sequence[Size] = (50,)
-    """the numbers of Brown clusters of words, a clustering for each; [] for none."""
+    """numbers of Brown clusters of words, one clustering each; [] for none."""
     min_count: Size = 5
-    """features that occur less often both in train and in the samples to learn from are left out."""
+    """features with lower counts both in train and in the noise samples are left out."""
     noise: Size = 4
-    """k, the samples to learn from for each sentence of train."""
+    """k, the number of noise samples per sentence of train."""
     samples: Annotated[int, Bounds(low=2, high=2**31 - 1)] = 200_000
-    """how many fresh samples Z is estimated from; a single one has no standard error."""
+    """number of fresh samples for estimating Z; a single one has no standard error."""
     l2: Sequence[NonNegative] = (30.0, 60.0)
-    """strengths of the penalty of the weights, of which the one with the lowest perplexity of valid is taken."""
+    """penalty coefficients, of which the one with the lowest validation perplexity is used."""
 
 
 @models.register("whole_sentence")

@@ -63,26 +63,26 @@ class BlockHMMOptions(Options):
     clusters: Size = 64
     """M, the number of clusters of words, and of states."""
     clustering: Clustering = "brown"
-    """how words are put into clusters: as Brown does; uniformly at random; or by frequency, so that all have an
+    """how words are clustered: Brown clustering; uniformly at random; or by frequency, so that all clusters have an
     equal share of the text."""
     state_dropout: Dropout = 0.5
-    """share of each cluster's states that is left out, drawn for every batch; 0 for small models and short runs."""
+    """fraction of each cluster's states that is dropped, drawn per batch; 0 for small models and short runs."""
     dim: Annotated[Size, OfNetworks] = 256
     """d, the size of all vectors."""
     embeddings: Annotated[Literal["free", "factored"], OfNetworks] = "free"
-    """the vectors of states: each state has its own, or half of it is that of its cluster."""
+    """vectors of states: one for each, or half of it shared by its cluster."""
     tied: Annotated[bool, OfNetworks] = False
     """whether a state has one vector as origin and as destination of a transition."""
     dropout: Annotated[Dropout, OfNetworks] = 0.0
-    """share of the outputs of the networks of states that is set to 0, drawn for every batch."""
+    """dropout rate of the outputs of the networks of states, drawn per batch."""
     parent: Source | None = None
     """folder of a run of the same model with fewer states or features, which are split when training starts; see
     `BlockHMM.split`."""
     distilled_from: Annotated[Source | None, OfNetworks] = None
-    """folder of a run whose embeddings of the text are clustered when training starts, so that every token has a hidden
-    state to learn from; see `lmzoo.models.hmm.distillation`."""
+    """folder of a run whose embeddings of the text are clustered when training starts, which gives every token a target
+    state; see `lmzoo.models.hmm.distillation`."""
     distillation_epochs: Annotated[Count, OfNetworks, Idle(("model.distilled_from", None))] = 6
-    """epochs of training with these states known."""
+    """number of epochs of training on these states."""
 
 
 class Distributions(Protocol):

@@ -29,13 +29,13 @@ class HMMOptions(Options):
     states: Size = 64
     """Z, the number of hidden states."""
     begin: Literal["random", "clusters"] = "random"
-    """the first tables of EM: random ones, or a class bigram model of Z Brown clusters, one for each state."""
+    """initialization of EM: random, or a class bigram model of Z Brown clusters, one for each state."""
     iterations: Count = 30
-    """how many iterations of EM there are."""
+    """number of EM iterations."""
     pseudocount: Annotated[NonNegative, Idle(("model.iterations", 0))] = 0.01
     """added to every expected count."""
     gradient: bool = False
-    """whether the trainer goes on by gradient where EM stopped."""
+    """whether training continues by gradient descent after EM."""
 
 
 @models.register("hmm")

@@ -54,13 +54,12 @@ class BlockLowRank(NamedTuple):
 
 class LowRankHMMOptions(BlockHMMOptions):
     features: Size = 256
-    """f; the rank of the transition matrix is at most f. With block_features a divisor of states."""
+    """f, the maximum rank of the transition matrix. With block_features a divisor of states."""
     feature_map: Literal["exp", "softmax_kernel", "softmax"] = "exp"
-    """φ. exp: exp(Wx). softmax_kernel: exp(Wx - ‖x‖²/(2d)). softmax: there is none, p(r | i) and p(j | r) are
-    softmaxes."""
+    """φ. exp: exp(Wx). softmax_kernel: exp(Wx - ‖x‖²/(2d)). softmax: no φ, p(r | i) and p(j | r) are softmaxes."""
     block_features: bool = False
-    """whether each cluster has features of its own, which lead to its states alone and are left out with them:
-    φ_r(v_j) is 0 unless feature r and state j belong to the same cluster."""
+    """whether each cluster has its own features, which lead only to its states and are dropped with them: φ_r(v_j) is 0
+    unless feature r and state j belong to the same cluster."""
 
 
 class LowRankTransitions(NeuralTransitions):

@@ -16,9 +16,9 @@ class NeuralHMMOptions(Options):
     dim: Size = 256
     """d, the size of all vectors."""
     dropout: Dropout = 0.0
-    """share of the outputs of the networks of states that is set to 0, drawn for every batch."""
+    """dropout rate of the outputs of the networks of states, drawn per batch."""
     state_dropout: Dropout = 0.0
-    """share of the hidden states that is left out, drawn for every batch."""
+    """fraction of the hidden states that is dropped, drawn per batch."""
 
 
 @models.register("neural_hmm")

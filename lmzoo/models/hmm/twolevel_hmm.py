@@ -40,13 +40,13 @@ class TwoLevel(NamedTuple):
 
 class TwoLevelHMMOptions(BlockHMMOptions):
     temperature: Annotated[float, Bounds(low=0.01, high=100)] = 1.0
-    """τ, which divides the scores of p(j | c, i) outside training (Guo et al., "On calibration of modern neural
-    networks", ICML 2017). Below 1 where training hid states: each then had fewer rivals."""
+    """τ, which divides the logits of p(j | c, i) outside training (Guo et al., "On calibration of modern neural
+    networks", ICML 2017). Below 1 with state dropout, where each state had fewer competitors in training."""
     teacher: Source | None = None
-    """a recurrent run of the same text, whose predictions the model imitates beside learning from sentences: knowledge
-    distillation, Hinton et al. (2015). None: none."""
+    """a recurrent run of the same text for knowledge distillation, Hinton et al. (2015): the model learns from its
+    predictions and from the text. None: none."""
     teacher_weight: Annotated[NonNegative, Idle(("model.teacher", None))] = 1.0
-    """of the cross-entropy with the teacher, that with the text having 1."""
+    """weight of the cross-entropy with the teacher, relative to that with the text."""
 
 
 class TwoLevelTransitions(NeuralTransitions):

@@ -91,7 +91,7 @@ class TableDistributions(nn.Module):
 
 class VeryLargeHMMOptions(BlockHMMOptions):
     parameterisation: Literal["neural", "table"] = "neural"
-    """how probabilities are made: by networks, or in a table of a logit for each, Z² of transitions."""
+    """how probabilities are parameterized: by networks, or by a table with a logit for each, Z² for transitions."""
 
 
 @models.register("vlhmm")

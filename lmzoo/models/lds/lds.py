@@ -58,18 +58,18 @@ Unfitted = Idle(("model.dynamics", False), ("model.input", False), ("model.head"
 
 class LDSOptions(Options):
     hidden: Size = 100
-    """h, the dimensions of the system's state; the paper has 200."""
+    """h, the dimension of the system's state; 200 in the paper."""
     blocks: Annotated[Depth, Unfitted] = 4
-    """r of subspace identification, which sees lags 1 … 2r - 1."""
+    """r of subspace identification, which uses lags 1 … 2r - 1."""
     lags: Annotated[Depth, Unfitted] = 7
-    """L, how many lags EM sees."""
+    """L, the number of lags used by EM."""
     pseudocount: Annotated[NonNegative, Unfitted] = 20.0
-    """κ; every word counts as seen so many times more, next to random words."""
+    """κ, added to the count of every word, with random neighbours."""
     iterations: Annotated[Count, Unfitted] = 30
-    """how many iterations of EM there are; the paper has 50."""
+    """number of EM iterations; 50 in the paper."""
     vectors: Annotated[Source | None, Unfitted] = None
-    """a run of ``lmzoo vectors`` or a file: the observations are vectors of words, centred and whitened, in place
-    of one-hot words. A word without a vector tells nothing. None: one-hot words."""
+    """a run of ``lmzoo vectors`` or a file: the observations are word vectors, centred and whitened, instead of
+    one-hot. A word without a vector is uninformative. None: one-hot words."""
 
 
 def fit_text(model: LanguageModel, corpus: Corpus, options: LDSOptions) -> Fit:

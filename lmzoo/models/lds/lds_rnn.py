@@ -28,17 +28,17 @@ HEAD_RATE, HEAD_ROWS, HEAD_BPTT = 1e-2, 20, 35
 
 class LDSRNNOptions(RecurrentOptions, LDSOptions):
     cell: Literal["rnn", "lstm", "gru"] = "rnn"
-    """the kind of the layers."""
+    """type of the layers."""
     dynamics: bool = True
-    """whether the recurrent weights of the first layer start from the filter."""
+    """whether the recurrent weights of the first layer are initialized from the filter."""
     input: bool = True
-    """whether the embeddings, which are not tied, start from the filter."""
+    """whether the embeddings, which are not tied, are initialized from the filter."""
     head: Count = 0
-    """for how many steps the output layer is learnt first, while all other weights are frozen; 300 is plenty."""
+    """number of steps that train only the output layer first, all other weights frozen; 300 is plenty."""
     hidden: Size = 100
-    """h, the size of embeddings and states, and the dimensions of the linear system."""
+    """h, the size of embeddings and states, and of the linear system's state."""
     init: NonNegative = 0.1
-    """weights that do not start from the system are drawn uniformly from ±init."""
+    """other weights are initialized uniformly in ±init."""
 
 
 @models.register("lds_rnn")

@@ -20,22 +20,21 @@ class LogLinearOptions(Options):
     order: Depth = 5
     """N; a word is predicted from the N - 1 words before it."""
     templates: Sequence[str] = ()
-    """features beside the n-grams, as `lmzoo.models.maxent.features` names them, such as [w2, "c1 c2"]: the word
-    before the last, and the classes of the last two."""
+    """features besides the n-grams, in the notation of `lmzoo.models.maxent.features`, such as [w2, "c1 c2"]: the last
+    word but one, and the classes of the last two."""
     classes: Size | None = None
-    """the number of classes c, which templates may name; they are Brown clusters. None: there are none."""
+    """number of classes c for templates, which are Brown clusters. None: no classes."""
     training: Literal["lbfgs", "minibatch"] = "lbfgs"
-    """lbfgs, on the whole text at once; or minibatch, gradient descent by the trainer, which goes to the same
-    optimum."""
+    """lbfgs, full-batch; or minibatch, gradient descent by the trainer, which has the same optimum."""
     l2: Sequence[NonNegative] = (0.01, 0.12, 0.2, 0.3, 0.4)
-    """a strength of the penalty Σ l2/2 λ², in nats of the whole text, for unigrams, for bigrams …, by the number of
-    words and classes that a feature looks at. The last strength is also that of all longer ones."""
+    """coefficients of the penalty Σ l2/2 λ², in nats of the whole text, for unigrams, bigrams …, by the number of words
+    and classes in a feature. The last also applies to all longer ones."""
     l1: Sequence[NonNegative] = (0.0, 0.3, 0.45, 0.6, 0.7)
-    """the same of Σ l1 |λ|. With lbfgs it holds weights at exactly zero, and their number is logged."""
+    """likewise of Σ l1 |λ|. With lbfgs, it makes weights exactly zero, whose number is logged."""
     tolerance: Annotated[NonNegative, Idle(("model.training", "minibatch"))] = 3e-6
-    """lbfgs ends when an iteration lowers the objective by less than this share of it."""
+    """lbfgs stops when an iteration reduces the objective by less than this fraction."""
     max_iterations: Annotated[Size, Idle(("model.training", "minibatch"))] = 300
-    """lbfgs ends after this number of iterations at the latest."""
+    """maximum number of iterations of lbfgs."""
 
 
 @models.register("loglinear")

@@ -22,26 +22,24 @@ class ModelMOptions(Options):
     order: Depth = 4
     """N; a word is predicted from the N - 1 words before it."""
     classes: Size = 100
-    """the number of classes, which are Brown clusters."""
+    """number of classes, which are Brown clusters."""
     class_templates: Sequence[str] = ()
-    """features of the class beside n-grams of classes and of words, as `lmzoo.models.maxent.features` names them,
+    """features of the class besides n-grams of classes and of words, in the notation of `lmzoo.models.maxent.features`,
     such as [w2, "c1 c3", "c1 w2"]."""
     word_templates: Sequence[str] = ()
-    """features of the word beside the n-grams of words."""
+    """features of the word besides the n-grams of words."""
     class_l2: Sequence[NonNegative] = (0.01, 0.3, 0.5, 0.7)
-    """strengths of the penalties of the features of the class, as in `LogLinear`: for unigrams, for bigrams …, the
-    last for all longer ones."""
+    """l2 of the features of the class, as in `LogLinear`: for unigrams, bigrams …, the last for all longer ones."""
     class_l1: Sequence[NonNegative] = (0.0, 0.5)
-    """strengths of the penalties of the features of the class, as in `LogLinear`: for unigrams, for bigrams …, the
-    last for all longer ones."""
+    """l1 of the features of the class, as in `LogLinear`: for unigrams, bigrams …, the last for all longer ones."""
     word_l2: Sequence[NonNegative] = (0.01, 0.12, 0.2, 0.3)
-    """strengths of the penalties of the features of the word, likewise."""
+    """l2 of the features of the word, likewise."""
     word_l1: Sequence[NonNegative] = (0.0, 0.4)
-    """strengths of the penalties of the features of the word, likewise."""
+    """l1 of the features of the word, likewise."""
     tolerance: NonNegative = 3e-6
-    """training ends when an iteration lowers the objective by less than this share of it."""
+    """training stops when an iteration reduces the objective by less than this fraction."""
     max_iterations: Size = 300
-    """training ends after this number of iterations at the latest."""
+    """maximum number of iterations."""
 
 
 @models.register("model_m")

@@ -16,18 +16,18 @@ from lmzoo.protocol.model import models
 
 class LogBilinearOptions(OutputOptions, PretrainedOptions):
     order: Depth = 6
-    """n; a word is predicted from the n - 1 words before it, with a matrix C_i for each place."""
+    """n; a word is predicted from the n - 1 words before it, with a matrix C_i for each position."""
     embedding: Size = 150
-    """the number of features of a word, R's columns."""
+    """size of a word's feature vector, the number of R's columns."""
     diagonal: bool = False
-    """whether every C_i is a diagonal matrix, see `Fading`; this makes long contexts cheap (Mnih & Hinton 2008)."""
+    """whether every C_i is diagonal, see `Fading`; this makes long contexts cheap (Mnih & Hinton 2008)."""
     memory: Annotated[Probability, Idle(("model.diagonal", False))] = 0.95
-    """the largest rate α of `Fading`, where the matrices are diagonal: at first, features keep 0 to this share of
-    themselves from word to word."""
+    """maximum α of `Fading` for diagonal matrices: initially, features keep between 0 and this fraction of their value
+    per word."""
     dropout: Dropout = 0.3
-    """its rate, of the context's features and of r̂."""
+    """dropout rate of the context's features and of r̂."""
     init: NonNegative = 0.1
-    """R is drawn uniformly from ±init. b starts at zero. Full C_i start as 1 / (n - 1) of the identity."""
+    """R is initialized uniformly in ±init, b with 0, and full C_i with 1 / (n - 1) of the identity."""
 
 
 @models.register("logbilinear")

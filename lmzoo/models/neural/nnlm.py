@@ -19,31 +19,31 @@ class NNLMOptions(OutputOptions, PretrainedOptions):
     order: Depth = 5
     """n; a word is predicted from its context, the n - 1 words before it."""
     embedding: Size = 100
-    """m, the size of C's rows, the feature vectors."""
+    """m, the size of the feature vectors, C's rows."""
     hidden: Size = 200
     """h, the size of the hidden layers."""
     layers: Depth = 1
-    """how many hidden layers there are; after the first, a ← a + tanh(d_l + H_l norm(a)) (He et al. 2016; layer
-    norm, Ba et al. 2016)."""
+    """number of hidden layers; after the first, a ← a + tanh(d_l + H_l norm(a)) (He et al. 2016; layer norm, Ba et al.
+    2016)."""
     context: Literal["concatenated", "averaged", "fading"] = "concatenated"
-    """how x is made of the context's n - 1 vectors: see `concatenated`, `averaged` and `Fading`."""
+    """how x is computed from the context's n - 1 vectors: see `concatenated`, `averaged` and `Fading`."""
     memory: Annotated[Probability, Idle(("model.context", "concatenated", "averaged"))] = 0.95
-    """the largest rate α of a `Fading` context: features keep 0 to this share of themselves from word to word."""
+    """maximum α of a `Fading` context: features keep between 0 and this fraction of their value per word."""
     direct: bool = False
-    """whether there is W, by which x reaches the output past the hidden layers."""
+    """whether there is W, direct connections from x to the output."""
     tied: bool = False
-    """whether input and output words share their vectors through a projection: U = C P (Press & Wolf 2017) and W =
-    C D, which makes b + W x log-bilinear (Mnih & Hinton 2007). P is m × h; D has the columns of W."""
+    """whether input and output embeddings are tied through a projection: U = C P (Press & Wolf 2017) and W = C D, which
+    makes b + W x log-bilinear (Mnih & Hinton 2007). P is m × h; D has the columns of W."""
     norm: bool = True
-    """whether the first hidden layer is tanh(norm(d + H x)), with layer norm. Without the norm, as in 2003, its
-    gradients soon vanish."""
+    """whether the first hidden layer is tanh(norm(d + H x)), with layer norm. Without it, as in 2003, gradients soon
+    vanish."""
     gated: bool = False
-    """whether the first hidden layer's tanh is multiplied by σ(g + G x), which can shut a unit (van den Oord et
-    al., "Conditional image generation with PixelCNN decoders", NIPS 2016, equation 2)."""
+    """whether the first hidden layer's tanh is multiplied by a gate σ(g + G x) (van den Oord et al., "Conditional image
+    generation with PixelCNN decoders", NIPS 2016, equation 2)."""
     dropout: Dropout = 0.3
-    """its rate, of the input and of hidden layers (Srivastava et al. 2014)."""
+    """dropout rate of input and hidden layers (Srivastava et al. 2014)."""
     init: NonNegative = 0.1
-    """weights are drawn uniformly from ±init; biases start at zero."""
+    """weights are initialized uniformly in ±init, biases with 0."""
 
 
 @models.register("nnlm")

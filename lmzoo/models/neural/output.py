@@ -19,10 +19,10 @@ ClassClustering = Annotated[Clustering, Idle(("model.classes", None))]
 
 class OutputOptions(Options):
     classes: Size | None = None
-    """how many classes of words a two-level softmax has: first over the classes, then over the words of one, which is
+    """number of word classes of a two-level softmax: first over the classes, then over the words of one, which is
     faster on a CPU. None: one softmax over all words."""
     clustering: ClassClustering = "brown"
-    """how words are put into these classes: as Brown does, uniformly at random, or by frequency so that all have an
+    """how words are assigned to classes: Brown clustering, uniformly at random, or by frequency so that all have an
     equal share of the text, which is cheap."""
 
 

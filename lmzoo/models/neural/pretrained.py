@@ -28,10 +28,10 @@ def vectors_of(source: str, vocabulary: Vocabulary, option: str) -> tuple[list[i
 
 class PretrainedOptions(Options):
     embedding_from: Source | None = None
-    """a run of ``lmzoo vectors``, or a file of word vectors of the same dimension, which the input vectors of words
-    start from. None: none."""
+    """a run of ``lmzoo vectors``, or a file of word vectors of the same dimension, to initialize input embeddings.
+    None: none."""
     embedding_frozen: bool = False
-    """whether these vectors stay as they are."""
+    """whether these embeddings are frozen."""
 
 
 class Pretrained:

@@ -61,31 +61,32 @@ def initialise(weight: Tensor, start: Start) -> None:
 
 class RecurrentOptions(RegulariserOptions, OutputOptions):
     hidden: Size = 200
-    """the size of h_t, the units of a layer."""
+    """size of h_t, the units per layer."""
     layers: Depth = 1
-    """how many cells are stacked."""
+    """number of layers."""
     last: Size | None = None
-    """the size of the last layer, such as that of tied vectors below larger layers; None: that of the others."""
+    """size of the last layer, such as that of tied embeddings below larger layers; None: hidden."""
     residual: bool = False
-    """whether a layer's output is added to its input, where they have one size; He et al. (2016)."""
+    """whether layers of equal input and output size have residual connections; He et al. (2016)."""
     dropout: Dropout = 0.3
-    """the rate of dropout before, between and after the layers."""
+    """dropout rate before, between and after the layers."""
     softmaxes: Size = 1
-    """how many are mixed, with weights that depend on the history, see `MixtureOfSoftmaxes`; Yang et al. (2018)."""
+    """number of softmaxes, mixed with weights that depend on the history, see `MixtureOfSoftmaxes`; Yang et al.
+    (2018)."""
     init: NonNegative = 0.1
-    """weights are drawn uniformly from ±init; biases start at zero."""
+    """weights are initialized uniformly in ±init, biases with 0."""
     init_recurrent: Start | None = None
-    """how recurrent weights begin: orthogonal, as a matrix for each gate that keeps lengths; identity, so that a
-    state keeps itself; graded, so that units keep 0 to 0.95 of themselves and memories are of all lengths. See
-    `Start`; the last two are for networks without gates. None: as all other weights do."""
+    """initialization of recurrent weights: orthogonal, for each gate; identity, so that states persist; graded, so that
+    units keep 0 to 0.95 of their value, for memories of all lengths. See `Start`; the last two are for networks without
+    gates. None: as other weights."""
 
 
 class NetworkOptions(RecurrentOptions, PretrainedOptions):
     embedding: Size | None = None
-    """the size of E's rows, the word vectors; None: that of the last layer, as tied vectors need it unless softmaxes
+    """size of the word embeddings, E's rows; None: that of the last layer, as tied embeddings require unless softmaxes
     are mixed."""
     tied: bool = True
-    """whether W = E: input and output words share one matrix, which needs embedding = hidden."""
+    """whether W = E: tied input and output embeddings, which requires embedding = hidden."""
 
 
 class Recurrent(Conditioned):

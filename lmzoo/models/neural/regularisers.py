@@ -21,21 +21,21 @@ class RegulariserOptions(Options):
     """What is dropped and penalised in a recurrent network."""
 
     locked: bool = False
-    """whether dropout has one mask for all steps of a row in a window, before, between and after the layers; Gal &
-    Ghahramani (2016)."""
+    """whether dropout has one mask for all steps of a window, before, between and after the layers; Gal & Ghahramani
+    (2016)."""
     dropout_input: Dropout | None = None
-    """the rate before the layers; None: that of ``dropout``."""
+    """dropout rate before the layers; None: ``dropout``."""
     dropout_between: Annotated[Dropout | None, Idle(("model.layers", 1))] = None
-    """the rate between the layers; None: that of ``dropout``."""
+    """dropout rate between the layers; None: ``dropout``."""
     dropout_words: Dropout = 0.0
-    """the rate at which all occurrences of a word in a window lose their vector; Gal & Ghahramani (2016)."""
+    """embedding dropout: rate at which a word type is dropped throughout a window; Gal & Ghahramani (2016)."""
     weight_drop: Dropout = 0.0
-    """the rate at which recurrent weights are 0, the same at all steps of a window, so that it acts from the second
-    step on; Wan et al. (2013)."""
+    """dropout rate of recurrent weights, with one mask for all steps of a window, so that it acts from the second step
+    on; Wan et al. (2013)."""
     ar: NonNegative = 0.0
-    """α of the penalty on large outputs, see `activation_penalty`; padding and empty lines do not count."""
+    """α of the penalty on large outputs, see `activation_penalty`; padding and empty lines are excluded."""
     tar: NonNegative = 0.0
-    """β of the penalty on outputs that change from step to step."""
+    """β of the penalty on changes of outputs between steps."""
 
 
 def drop_words(vectors: Tensor, tokens: Tensor, words: int, rate: float) -> Tensor:

@@ -32,7 +32,7 @@ NOT_ONE, NO_MODEL = 0.01, 1.1
 
 class ArpaOptions(Options):
     path: Source | None = None
-    """the file, packed or not. It is read when training starts. The run's checkpoint keeps the model."""
+    """the file, compressed or not. It is read when training starts. The run's checkpoint contains the model."""
 
 
 @models.register("arpa")

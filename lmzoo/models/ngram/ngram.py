@@ -86,8 +86,8 @@ class NGramOptions(SmoothingOptions):
     order: Depth = 5
     """N; a word is predicted from the N - 1 before it."""
     unknown: bool = False
-    """whether one more type stands for all words outside the vocabulary and takes its share of the unigrams, as in
-    lmplz. The probabilities of the V words then sum to less than one."""
+    """whether there is a type for out-of-vocabulary words, with its share of the unigrams, as in lmplz. The
+    probabilities of the V words then sum to less than one."""
 
 
 @models.register("ngram")

@@ -57,26 +57,25 @@ class SmoothingOptions(Options):
     """How n-grams are counted, and how counts become probabilities."""
 
     smoothing: Smoothing = "modified_kneser_ney"
-    """how counts become probabilities; mle does not smooth."""
+    """smoothing method; mle does not smooth."""
     interpolated: bool = True
-    """whether a seen word, too, gets a share of the lower order. Else only words unseen after the context back
-    off."""
+    """whether seen n-grams are interpolated with lower orders, too. Else only unseen ones back off."""
     interpolate_unigrams: bool = True
-    """whether the probability that is discounted from the unigrams goes to all types alike. Else it goes to the
-    unseen types alone, if there are any (lmplz's ``--interpolate_unigrams``)."""
+    """whether the discounted unigram mass is spread over all types. Else it is spread over unseen types only, if any
+    (lmplz's ``--interpolate_unigrams``)."""
     pseudocount: Annotated[
         NonNegative, Idle(("model.smoothing", "mle", "witten_bell", "absolute", "kneser_ney", "modified_kneser_ney"))
     ] = 1.0
-    """δ that additive smoothing adds to each count."""
+    """δ, added to each count by additive smoothing."""
     discount_fallback: Annotated[bool, Idle(("model.smoothing", "mle", "additive", "witten_bell"))] = True
-    """whether an order takes the discounts 0.5, 1 and 1.5 if the text is too small or too regular to give any. Else
+    """whether an order uses the discounts 0.5, 1 and 1.5 if the text is too small or too regular to estimate them. Else
     that is an error, as in lmplz."""
     prune: Sequence[Count] = (0,)
-    """a threshold for each order, not decreasing, 0 for unigrams; the last one is also that of all higher orders.
-    An n-gram with this count or a lower one is left out (lmplz's ``--prune``)."""
+    """count threshold of each order, non-decreasing, 0 for unigrams; the last also applies to all higher orders.
+    N-grams with counts up to it are pruned (lmplz's ``--prune``)."""
     memory: NonNegative | None = None
-    """GiB that counting may take beside the finished table; the n-grams are sorted in parts in temporary files
-    (TMPDIR) then, and merged, to the same bits (lmplz's ``-S``). None: they are counted in memory."""
+    """memory limit for counting in GiB, besides the finished table; n-grams are then sorted in parts in temporary files
+    (TMPDIR) and merged, with identical results (lmplz's ``-S``). None: in memory."""
 
 
 def discounts(

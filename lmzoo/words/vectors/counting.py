@@ -18,7 +18,7 @@ from lmzoo.words.vectors.method import Method, MethodOptions, methods
 
 class FactorisedOptions(MethodOptions):
     dim: Size = 200
-    """d, how many singular vectors are kept."""
+    """d, the number of singular vectors."""
     eigenvalue: NonNegative = 0.5
     """p; vectors are U S^p. 0, ½ or 1 in Levy et al. (2015)."""
 
@@ -72,14 +72,13 @@ def shifted_ppmi(counts: Cooccurrences, smoothing: float, shift: float) -> Tenso
 
 class PPMIOptions(FactorisedOptions):
     window: Size = 10
-    """how many words on either side are contexts."""
+    """number of context words on each side."""
     weighting: Weighting = "flat"
-    """what a context counts by its distance: each the same, linearly less, or 1/k where it is k apart; see
-    `Weighting`."""
+    """weight of a context by its distance k: constant, linearly decreasing, or 1/k; see `Weighting`."""
     smoothing: NonNegative = 0.75
-    """α; contexts count by their frequency to this power, see `shifted_ppmi`."""
+    """α, the exponent of context frequencies, see `shifted_ppmi`."""
     shift: Annotated[float, Bounds(low=1, high=1e30)] = 1
-    """k, whose logarithm is taken off; 5 stands for five negative samples."""
+    """k, whose logarithm is subtracted; 5 corresponds to five negative samples."""
 
 
 @methods.register("ppmi")
@@ -119,7 +118,7 @@ class LSAOptions(FactorisedOptions):
     dim: Size = 300
     eigenvalue: NonNegative = 1
     together: Size = 20
-    """how many lines that follow each other are one document."""
+    """number of consecutive lines per document."""
 
 
 @methods.register("lsa")

@@ -43,14 +43,14 @@ def buckets_of(word: str | bytes, shortest: int, longest: int, buckets: int) -> 
 class FastTextOptions(Word2VecOptions):
     lr: NonNegative = 0.05
     shortest: Size = 3
-    """the fewest characters of an n-gram, ``<`` before and ``>`` behind a word among them."""
+    """minimum n-gram length in characters, with ``<`` before and ``>`` after a word."""
     longest: Size = 6
-    """the most characters of an n-gram."""
+    """maximum n-gram length in characters."""
     buckets: Size = 200_000
-    """how many vectors there are for n-grams."""
+    """number of hash buckets for n-grams."""
     also: Source | None = None
-    """a file with a word a line, or a run: its words have vectors, too, of their n-grams alone where the text does
-    not have them; but `<unk>`, whose signs are those of no word."""
+    """a file with a word a line, or a run: its words have vectors, too, of n-grams alone if the text lacks them; except
+    `<unk>`, whose characters are not a word's."""
 
 
 @methods.register("fasttext")

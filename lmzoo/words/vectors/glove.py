@@ -52,17 +52,18 @@ class Block(NamedTuple):
 
 class GloVeOptions(MethodOptions):
     dim: Size = 100
-    """d, the dimensions of vectors."""
+    """d, the dimension of vectors."""
     window: Size = 10
-    """how many words on either side are contexts."""
+    """number of context words on each side."""
     x_max: NonNegative = 10.0
-    """pairs that count so much or more weigh 1; 100 in the paper, 10 in the example of glove.c."""
+    """pairs with this count or more have weight 1; 100 in the paper, 10 in the example of glove.c."""
     alpha: NonNegative = 0.75
-    """α; other pairs weigh f(x) = (x / x_max)^α."""
+    """α; other pairs have weight f(x) = (x / x_max)^α."""
     epochs: Size = 15
-    """how often X is read, each time in another order."""
+    """number of passes over X, each in another order."""
     lr: NonNegative = 0.05
-    """gradients are multiplied by it, then divided by the root of 1 and the sum of their squares, as in glove.c."""
+    """learning rate: gradients are multiplied by it, then divided by the root of 1 and the sum of their squares, as in
+    glove.c."""
 
 
 @methods.register("glove")

@@ -61,7 +61,7 @@ methods = Registry("method")
 
 class MethodOptions(Options):
     min_count: Size = 5
-    """rarer words have no vector."""
+    """words with a lower count have no vector."""
 
 
 class Method:

@@ -17,9 +17,9 @@ log = logging.getLogger(__name__)
 
 class TypeOptions(MethodOptions):
     run: Source | None = None
-    """the folder of a run of ``lmzoo train``, of the same words as the corpus."""
+    """folder of a run of ``lmzoo train``, with the vocabulary of the corpus."""
     part: str = "input"
-    """which of the model's matrices: input, output or states, see `LanguageModel.word_vectors`."""
+    """matrix of the model: input, output or states, see `LanguageModel.word_vectors`."""
     min_count: Count = 5
 
 
@@ -47,7 +47,7 @@ class JoinedOptions(MethodOptions):
     runs: Sequence[Source] = ()
     """runs or files of word vectors, such as [outputs/ptb/ppmi,outputs/ptb/skipgram]."""
     weights: Sequence[NonNegative] = ()
-    """of each of them, such as [1,1]."""
+    """weight of each of them, such as [1,1]."""
 
 
 @methods.register("joined")

@@ -70,22 +70,22 @@ LAST_RATE = 0.004
 
 class Word2VecOptions(MethodOptions):
     dim: Size = 100
-    """d, the dimensions of vectors."""
+    """d, the dimension of vectors."""
     window: Size = 5
-    """L; the contexts of a word are up to b words on either side, b drawn from 1 … L for each."""
+    """L, the maximum window; contexts of a word are up to b words on each side, b drawn from 1 … L for each."""
     negative: Count = 5
-    """k, the draws of noise for each pair; 0 is hierarchical softmax."""
+    """k, the number of negative samples per pair; 0 is hierarchical softmax."""
     shared: Size = 64
-    """S, the draws that the words of a block share. They count k/S each."""
+    """S, the negative samples that the words of a block share, with weight k/S each."""
     exponent: Annotated[Probability, Idle(("method.negative", 0))] = 0.75
-    """noise is drawn by frequency to this power, ∝ n^exponent."""
+    """negative samples are drawn by frequency to this power, ∝ n^exponent."""
     sample: NonNegative = 0.001
-    """t of the subsampling of frequent words (equation 5, as in word2vec.c: a word is kept with √(t/f) + t/f); 0
-    keeps all."""
+    """t of the subsampling of frequent words (equation 5; as in word2vec.c, a word is kept with probability √(t/f) +
+    t/f); 0 keeps all."""
     epochs: Size = 5
-    """how often the text is read."""
+    """number of passes over the training text."""
     lr: NonNegative = 0.025
-    """the first learning rate, which falls linearly to `LAST_RATE` of it, almost nothing."""
+    """initial learning rate, which falls linearly to `LAST_RATE` of it, almost 0."""
 
 
 class Batch(NamedTuple):
