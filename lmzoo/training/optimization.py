@@ -80,7 +80,7 @@ class AdagradOptions(OptimizerOptions):
 @optimizers.register("adagrad")
 @configured(AdagradOptions)
 def adagrad(parameters: Parameters, options: AdagradOptions) -> Optimizer:
-    """Adagrad, Duchi, Hazan & Singer (2011): each weight's rate falls with the gradients it has had."""
+    """Adagrad, Duchi, Hazan & Singer (2011): each weight's rate decreases with its accumulated squared gradients."""
     return _fused(Adagrad, parameters, on=["cpu"], lr=float(options.lr), weight_decay=options.weight_decay)
 
 
@@ -92,13 +92,13 @@ class WarmupOptions(Options):
 @schedules.register("constant")
 @configured(WarmupOptions)
 def constant(optimizer: Optimizer, steps_per_epoch: int, steps: int, options: WarmupOptions) -> LRScheduler:
-    """The optimizer's rate throughout."""
+    """Constant learning rate, after ``warmup`` steps."""
     return LambdaLR(optimizer, lambda step: _warm(step, options.warmup))
 
 
 @schedules.register("linear")
 def linear(optimizer: Optimizer, steps_per_epoch: int, steps: int) -> LRScheduler:
-    """The optimizer's rate falls to 0 in a straight line, which it reaches after the last step."""
+    """Linear decay of the learning rate to 0 after the last step."""
     return LambdaLR(optimizer, lambda step: 1 - step / steps)
 
 
@@ -112,7 +112,7 @@ class StepOptions(Options):
 @schedules.register("step")
 @configured(StepOptions)
 def step(optimizer: Optimizer, steps_per_epoch: int, steps: int, options: StepOptions) -> LRScheduler:
-    """The optimizer's rate for ``hold_epochs`` epochs, then times ``factor`` at the start of each epoch."""
+    """Constant learning rate for ``hold_epochs`` epochs, then times ``factor`` at the start of each epoch."""
     hold, factor = options.hold_epochs, options.factor
     return LambdaLR(optimizer, lambda step: factor ** max(0, step // steps_per_epoch + 1 - hold))
 
@@ -125,7 +125,7 @@ class CosineOptions(WarmupOptions):
 @schedules.register("cosine")
 @configured(CosineOptions)
 def cosine(optimizer: Optimizer, steps_per_epoch: int, steps: int, options: CosineOptions) -> LRScheduler:
-    """Half a cosine from the optimizer's rate, after ``warmup`` steps, to ``floor`` times it where training ends."""
+    """Cosine decay of the learning rate, after ``warmup`` steps, to ``floor`` times it at the end of training."""
     warmup, floor = options.warmup, options.floor
 
     def rate(step: int) -> float:
