@@ -33,7 +33,7 @@ def main() -> int:
         raise UserError(f"{shortened(words[0])}: no such command", nearest(words[0], COMMANDS))
     print("usage: lmzoo COMMAND …\n")
     print("".join(f"  {name:<12} {about}\n" for name, about in COMMANDS.items()))
-    print("lmzoo COMMAND --help shows what there is. Without the script, write python -m lmzoo COMMAND.")
+    print("lmzoo COMMAND --help describes a command. python -m lmzoo COMMAND works without the script.")
     return 0
 
 

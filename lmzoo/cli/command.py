@@ -47,7 +47,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         message = re.sub(r"^argument (\S+): (.*) must be ", r"\1 \2: must be ", message, flags=re.DOTALL)
-        advice = "--help shows what there is"
+        advice = "see --help"
         if unknown := re.match("unrecognized arguments: (-*)([^ =]*)", message):
             options = [name.lstrip("-") for name in self._option_string_actions]
             near = get_close_matches(unknown[2].replace("tsv", "table"), options)
@@ -57,13 +57,13 @@ class CommandParser(argparse.ArgumentParser):
 
     def add_run(self, example: str, what: str = "a run directory or an ARPA file") -> None:
         """Add the run directory, always the first argument: ``run``."""
-        shorter = "or what its path begins with, its number in lmzoo compare's table, or LATEST"
+        shorter = "or a prefix of its path, its number in the table of lmzoo compare, or LATEST"
         self.add_argument("run", action=RunFolder, help=f"{what}, such as {example}; {shorter}")
         self.add_plugins()
 
     def add_plugins(self) -> None:
         """Add ``--plugins``, modules that runs need, which are imported."""
-        self.add_argument("--plugins", action=_Plugins, metavar="NAME,…", help="modules of your own that the run needs")
+        self.add_argument("--plugins", action=_Plugins, metavar="NAME,…", help="plug-in modules of the run")
 
     def add_device(self) -> None:
         """Add ``--device``, the device for computation."""
@@ -80,7 +80,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def add_text(self, what: str, default: str = "-") -> None:
         """Add ``text``, for `text_file`, by default standard input, and ``--tokenize``."""
-        self.add_argument("text", nargs="?", default=default, help=f"{what}; - is standard input, the default")
+        self.add_argument("text", nargs="?", default=default, help=f"{what}; -: standard input (default)")
         self.add_tokenize()
 
     def add_tokenize(self) -> None:
@@ -88,8 +88,7 @@ class CommandParser(argparse.ArgumentParser):
         self.add_argument(
             "--tokenize",
             choices=sorted(TOKENIZERS),
-            help="cut plain text into words first; ptb: as Penn Treebank was prepared; where not given, words are "
-            "separated by spaces",
+            help="tokenizer for raw text; ptb: as Penn Treebank was prepared (default: words are separated by spaces)",
         )
 
 

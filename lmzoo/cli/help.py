@@ -15,7 +15,7 @@ from lmzoo.core.configs import CONFIGS, choices
 WIDEST, INDENT = 120, 38
 """The maximum width of a line, and the maximum indentation of an option's description."""
 
-SAME_AGAIN = "The same command again goes on where it was stopped (Ctrl-C saves), and reports a finished run."
+SAME_AGAIN = "Running the same command again resumes a stopped run (Ctrl-C saves it), or reports a finished one."
 EXAMPLES = {
     "train": f"""
     lmzoo train                                   the default model on the default corpus
@@ -23,7 +23,7 @@ EXAMPLES = {
     lmzoo train model.hidden=400 trainer.epochs=5 other options
     lmzoo train -m model=ngram,lstm,vlhmm         a sweep, one run after the other
     lmzoo train experiment=lstm_ptb               a preset
-    lmzoo train trainer=debug                     ten seconds, to see that everything works
+    lmzoo train trainer=debug                     a ten-second test run
 
   {SAME_AGAIN}
   Every run has a folder under outputs: results.json, train.log, best.pt, TensorBoard.""",
@@ -33,7 +33,7 @@ EXAMPLES = {
     lmzoo vectors method=type method.run=RUN        the vectors of a trained language model
     lmzoo vectors -m method=skipgram,cbow,glove     a sweep, one run after the other
 
-  corpus.context=sentence: no word is a neighbour of another line's. corpus.context=stream: lines do not matter.
+  corpus.context=sentence: windows end at the end of a line. corpus.context=stream: windows cross lines.
   {SAME_AGAIN}
   Every run has a folder under outputs: vectors.bin (word2vec's format), results.json, train.log, TensorBoard.""",
     "label": """
@@ -44,11 +44,11 @@ EXAMPLES = {
 
   Every run has a folder under outputs: results.json, train.log, and files with the model's labels.""",
 }
-STAGES = """what is set in each stage before the last one, such as [{model: {states: 8192}}]. Each stage is a run;
-`previous` in an option, such as model.parent or trainer.from, stands for the run of the stage before."""
+STAGES = """options of each stage before the last, such as [{model: {states: 8192}}]. Each stage is a run; `previous` in
+an option, such as model.parent or trainer.from, is the run of the previous stage."""
 FLAGS = """
   --cfg job        print the configuration instead of running
-  -m, --multirun   sweep over values given with commas
+  -m, --multirun   sweep over comma-separated values
   --hydra-help     Hydra's own options"""
 THEN = {
     "train": "\n\n  Then: lmzoo evaluate RUN [SPLIT or FILE];  lmzoo compare;  tensorboard --logdir outputs",
@@ -73,7 +73,7 @@ def options_help(command: str, config: DictConfig, folders: Sequence[Path] = (CO
     for group in chosen:
         if names := choices(group, folders):
             lines += textwrap.wrap(f"{group}: {', '.join(names)}", width, subsequent_indent="  ")
-    lines += ["", "Options, set with key=value, their values now, and what they mean:", ""]
+    lines += ["", "Options, set with key=value; current values and descriptions:", ""]
     single = {key: value for key, value in groups.items() if not isinstance(value, dict)}
     lines += _table(single, "", {"stages": STAGES} | _sentences(entries("command")[command]), width)
     for group, options in groups.items():

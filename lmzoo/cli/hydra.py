@@ -290,7 +290,7 @@ def read_command_line(arguments: Sequence[str], config_name: str = "train") -> a
     parser = get_args_parser()
 
     def refuse(message: str) -> NoReturn:
-        advice = "--help shows what there is"
+        advice = "see --help"
         for name, value in re.findall(r"(?<!\S)--?([a-z][\w.-]+)[= ]([^\s=]+)(?!\S)", " ".join(arguments)):
             if f"--{name}" not in parser._option_string_actions:  # --model lstm
                 meant = f"{name.replace('-', '_')}={value}"

@@ -11,8 +11,8 @@ from lmzoo.runs.external import open_model
 from lmzoo.runs.results import finite
 
 PATTERNS = (
-    "A pattern has words; _ for any word; … or ... for any number of words; [a|b] for one of several, not [a|b] for "
-    "any other. & joins patterns that must all hold, such as 10..15, a number of words; not (…) negates one."
+    "A pattern consists of words; _ for any word; … or ... for any number of words; [a|b] for one of several, not "
+    "[a|b] for any other. & is the conjunction of patterns, such as 10..15, a number of words; not (…) negates one."
 )
 
 
@@ -20,14 +20,14 @@ def main() -> int:
     """Run the command. Returns: the exit code."""
     parser = CommandParser(
         prog="lmzoo ask",
-        description=f"{COMMANDS['ask']}: that a sentence of the model matches it. {PATTERNS}",
+        description=f"{COMMANDS['ask']}: that a sentence matches it. {PATTERNS}",
         epilog='example: lmzoo ask outputs/ptb/hmm "… profit … fell …" --given "… profit …" --words sharply,slightly',
     )
     parser.add_run("outputs/ptb/hmm")
-    parser.add_argument("pattern", help="what the sentence has to match")
-    parser.add_argument("--given", metavar="PATTERN", help="print the probability among sentences that match this")
+    parser.add_argument("pattern", help="pattern of the whole sentence")
+    parser.add_argument("--given", metavar="PATTERN", help="print the probability given that the sentence matches this")
     parser.add_argument(
-        "--words", metavar="WORD,…", help="print how often each occurs in a matching sentence, on average"
+        "--words", metavar="WORD,…", help="print the expected count of each word in a matching sentence"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_device()

@@ -37,14 +37,14 @@ def main() -> int:
     """Run the command. Returns: the exit code, 1 if a rule is broken."""
     parser = CommandParser(
         prog="lmzoo check",
-        description=f"{COMMANDS['check']}: a line for each, with what was found and what to do. The model is estimated "
-        "on the corpus, and not trained.",
+        description=f"{COMMANDS['check']}: a line per rule, with the finding and advice. The model is estimated "
+        "on the corpus, but not trained.",
         epilog="example: lmzoo check model=unigram plugins=[my.unigram]",
     )
-    parser.add_argument("--config-dir", type=Path, metavar="FOLDER", help="it has model/NAME.yaml of your own")
+    parser.add_argument("--config-dir", type=Path, metavar="FOLDER", help="folder with your own model/NAME.yaml")
     parser.add_argument(
         "options", nargs="+", metavar="KEY=VALUE",
-        help="model=NAME, and as lmzoo train has them model.OPTION, plugins, seed, and corpus (default: pydoc)",
+        help="model=NAME, and options as of lmzoo train: model.OPTION, plugins, seed, corpus (default: pydoc)",
     )  # fmt: skip
     arguments = parser.parse_intermixed_args()
     config = configured(arguments.options, arguments.config_dir)

@@ -56,20 +56,22 @@ def main() -> int:
     """Run the command. Returns: the exit code."""
     parser = CommandParser(
         prog="lmzoo cluster",
-        description=f"{COMMANDS['cluster']}, so that the average mutual information of adjacent clusters is large "
-        "(Brown et al. 1992). Prints the most frequent words of each cluster. The same text always has the same "
-        "clusters. <eos>, the end of a line, counts as a word and is in the last cluster.",
+        description=f"{COMMANDS['cluster']}, maximizing the average mutual information of adjacent clusters greedily "
+        "(Brown et al. 1992). Prints the most frequent words of each cluster. The result is "
+        "deterministic. <eos>, the end of a line, counts as a word and is in the last cluster.",
         epilog="examples: lmzoo cluster --corpus ptb --clusters 128 ptb-clusters.tsv; "
         "lmzoo cluster --text book.txt --clusters 50 book-clusters.tsv",
     )
     names = [name for name in choices("corpus") if name != "text"]
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--corpus", choices=names, help="the training text of a corpus that lmzoo knows")
-    source.add_argument("--text", type=Path, metavar="FILE", help="a sentence a line, words separated by spaces, UTF-8")
-    parser.add_argument("--clusters", type=bounded(Size), required=True, help="their number, such as 128")
+    source.add_argument("--corpus", choices=names, help="cluster the training text of a corpus of lmzoo")
+    source.add_argument(
+        "--text", type=Path, metavar="FILE", help="text file, one sentence per line, words separated by spaces, UTF-8"
+    )
+    parser.add_argument("--clusters", type=bounded(Size), required=True, help="number of clusters, such as 128")
     parser.add_argument("out", type=Path, help="file to write: a line 'word<TAB>cluster<TAB>count' for each word")
     parser.add_argument(
-        "--paths", action="store_true", help="write 'path<TAB>word<TAB>count': clusters that are alike begin alike"
+        "--paths", action="store_true", help="write 'path<TAB>word<TAB>count': similar clusters share path prefixes"
     )
     options = parser.parse_args()
     check_output(options.out, inputs=filter(None, [options.text]))

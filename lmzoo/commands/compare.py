@@ -274,9 +274,9 @@ def main() -> int:
     parser = CommandParser(
         prog="lmzoo compare",
         description=f"{COMMANDS['compare']}. The table has the options in which finished runs differ, and their "
-        "figures, by valid perplexity. Runs of other texts or contexts have a table of their own. Runs alike but for "
-        "the seed are one row, with the mean and the standard deviation. With --tokens, two models are compared word "
-        "by word; with --sentence, several on a sentence.",
+        "results, sorted by validation perplexity. There is one table for each text and context. Runs that differ only "
+        "in the seed are one row, with mean and standard deviation. With --tokens, two models are compared word by "
+        "word; with --sentence, several on a sentence.",
         epilog="examples: lmzoo compare; lmzoo compare 'outputs/ptb/lstm*' --csv lstm.csv; "
         "lmzoo compare --tokens outputs/ptb/lstm outputs/ptb/gru --split valid; "
         "lmzoo compare --mixture outputs/ptb/lstm other.npz",
@@ -284,21 +284,23 @@ def main() -> int:
     parser.add_argument("runs", nargs="*", help="runs, patterns, or folders above runs (default: outputs)")
     parser.add_argument("--seeds", action="store_true", help="list the runs of each seed")
     parser.add_argument("--markdown", action="store_true", help="print Markdown")
-    about = "write a line for each row, with all its options; with --sentence for each word under each run"
+    about = "write each row with all its options; with --sentence, each word under each run"
     parser.add_file("--csv", about)
     parser.add_file("--json", "write the rows as JSON")
-    about = "draw perplexity by epochs, time and parameters; with --tokens the difference by the frequency of words"
-    parser.add_file("--plot", f"{about}; with --sentence the surprisal of each word")
+    about = "plot perplexity against epochs, time and parameters; with --tokens, the difference against word frequency"
+    parser.add_file("--plot", f"{about}; with --sentence, the surprisal of each word")
     of_words = parser.add_mutually_exclusive_group()
-    of_words.add_argument("--sentence", metavar="TEXT", help="the surprisal of each word of it under each of the runs")
-    about = "on which words two runs differ most, or a run and a file of lmzoo score --export"
+    of_words.add_argument(
+        "--sentence", metavar="TEXT", help="print the surprisal of each word of a sentence under each run"
+    )
+    about = "print the words on which two runs, or a run and a file of lmzoo score --export, differ most"
     of_words.add_argument("--tokens", nargs=2, action=RunFolder, metavar=("A", "B"), help=about)
-    about = "the perplexity of runs and such files mixed by the token, with weights that EM finds on valid"
-    about += "; model=mixture makes a run of runs"
+    about = "print the perplexity of a mixture of runs and such files per token, with weights estimated by EM on valid"
+    about += "; model=mixture makes a run of one"
     of_words.add_argument("--mixture", nargs="+", action=RunFolder, metavar="RUN or FILE", help=about)
     parser.add_tokenize()
-    parser.add_argument("--split", choices=SPLITS, help="with --tokens, --mixture (default: test)")
-    parser.add_argument("--seed", type=bounded(Seed), help="with --tokens: of the bootstrap (default: 0)")
+    parser.add_argument("--split", choices=SPLITS, help="split for --tokens, --mixture (default: test)")
+    parser.add_argument("--seed", type=bounded(Seed), help="with --tokens: seed of the bootstrap (default: 0)")
     parser.add_device()
     parser.add_plugins()
     arguments = parser.parse_args()

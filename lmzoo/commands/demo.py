@@ -36,14 +36,14 @@ def main() -> int:
     parser = CommandParser(
         prog="lmzoo demo",
         description=f"{COMMANDS['demo']}: surprisal, next words, samples; the hidden states of an HMM, the contexts of "
-        "a linear dynamical system, the neighbours of word vectors. The runs have one vocabulary. Without any, four "
-        "small ones are trained first, in a minute or two, and kept in outputs/demo. The page is served on this "
-        "machine alone, and needs no network.",
+        "a linear dynamical system, the neighbours of word vectors. The runs must share a vocabulary. Without "
+        "any, four small ones are trained first, in a minute or two, and saved in outputs/demo. The page is served on "
+        "localhost only, and needs no network.",
         epilog="example: lmzoo demo outputs/ptb/ngram outputs/ptb/lstm outputs/ptb/hmm outputs/ptb/ppmi",
     )
     parser.add_argument("runs", action=RunFolder, nargs="*", help="runs of lmzoo train and lmzoo vectors")
     port = Annotated[int, Bounds(low=1, high=65535)]
-    parser.add_number("--port", port, "of the page (the first free one from 7860)")
+    parser.add_number("--port", port, "port of the page (the first free one from 7860)")
     parser.add_device()
     parser.add_plugins()
     options = parser.parse_args()

@@ -104,20 +104,19 @@ def main() -> int:
     """Run the command. Returns: the exit code."""
     parser = CommandParser(
         prog="lmzoo embed",
-        description=f"{COMMANDS['embed']}. Under a trained linear dynamical system it is the mean of the state given "
-        "the whole line, scaled so that over the training text it varies alike in all directions, then to unit "
-        "length; under a hidden Markov model, the roots of the posteriors of its states; of a recurrent network, its "
-        "state after the token, scaled to unit length, which knows nothing of later words. numpy.load('book.npy', "
-        "mmap_mode='r') reads the embeddings (N, h), and book.tsv beside it has a row for each: the number of its "
-        "line, from 0, and its word.",
+        description=f"{COMMANDS['embed']}. For linear dynamical systems, the mean of the state given the whole line, "
+        "whitened over the training text, then normalized to unit length; for hidden Markov models, the square roots "
+        "of the posteriors of states; for recurrent networks, the state after the token, normalized to unit length, "
+        "which does not depend on later words. numpy.load('book.npy', mmap_mode='r') reads the embeddings (N, h), and "
+        "book.tsv beside it has a row for each: the number of its line, from 0, and its word.",
         epilog="examples: lmzoo embed outputs/ptb/lds book.txt book.npy; "
         "lmzoo embed outputs/ptb/lds book.txt --neighbours bank",
     )
     parser.add_run("outputs/ptb/lds", "a run of model=lds, of a hidden Markov model or of a recurrent network")
-    parser.add_argument("text", type=Path, help="a sentence a line, words separated by spaces, UTF-8")
+    parser.add_argument("text", type=Path, help="text file, one sentence per line, words separated by spaces, UTF-8")
     out = parser.add_mutually_exclusive_group(required=True)
     out.add_argument("file", type=Path, nargs="?", help="the file to write, such as book.npy")
-    out.add_argument("--neighbours", metavar="WORD", help="instead print the tokens nearest to those of a word")
+    out.add_argument("--neighbours", metavar="WORD", help="print the nearest tokens of each token of a word instead")
     parser.add_device()
     options = parser.parse_args()
     check_output(options.file, inputs=[options.text])

@@ -121,7 +121,7 @@ def main() -> int:
     )
     parser.add_run("outputs/pydoc/lstm")
     parser.add_argument("text", nargs="?", default="test", help="train, valid, test (the default) or a text file")
-    parser.add_argument("--context", choices=["stream", "sentence"], help="the run's own where not given")
+    parser.add_argument("--context", choices=["stream", "sentence"], help="default: that of the run")
     parser.add_device()
     parser.add_argument("--json", action="store_true", help="print every figure as JSON, infinity as null")
     arguments = parser.parse_args()

@@ -155,22 +155,24 @@ def main() -> int:
     )
     parser.add_run(
         "outputs/ptb/ngram",
-        "a run; for --format card any, else one of an n-gram model, of a mixture of such models or of lmzoo vectors; "
-        "or an ARPA file, or a file of word vectors",
+        "a run; any for --format card, else of an n-gram model, a mixture of such models or lmzoo vectors; or an ARPA "
+        "file, or a file of word vectors",
     )
-    about = "the file to write, or the folder for --hf; an ARPA file is gzipped if its name ends with .gz"
+    about = "file to write, or folder for --hf; ARPA files that end with .gz are gzipped"
     parser.add_argument("file", type=Path, help=about)
     parser.add_argument(
         "--format",
         choices=["card", "arpa", *get_args(Format)],
-        help="card, the default for a name that ends with .md; arpa for n-gram models; for word vectors word2vec's "
-        "binary (the default) or text format, or GloVe's text",
+        help="card (default for *.md); arpa for n-gram models; for word vectors word2vec's binary (default) or text "
+        "format, or GloVe's text format",
     )
-    about = "write the folder of a language model for transformers' AutoModelForCausalLM and AutoTokenizer"
+    about = "write a folder for transformers' AutoModelForCausalLM and AutoTokenizer"
     parser.add_argument("--hf", action="store_true", help=f"{about}; its code needs lmzoo and trust_remote_code")
-    about = "leave out n-grams without which the perplexity of the model's text is below (1 + PRUNE) times what it was"
+    about = (
+        "leave out n-grams whose removal increases the perplexity under the model itself by a factor below 1 + PRUNE"
+    )
     parser.add_number("--prune", NonNegative, f"{about}, such as 1e-8 (Stolcke 1998)")
-    about = "leave out n-grams with a word that is not in a run, an ARPA file or a file with a word a line"
+    about = "restrict n-grams to the vocabulary of a run, an ARPA file or a file with one word per line"
     parser.add_argument("--words", metavar="LIST", help=about)
     options = parser.parse_args()
     source: Path = options.run

@@ -15,16 +15,16 @@ def main() -> int:
     """Run the command. Returns: the exit code."""
     parser = CommandParser(
         prog="lmzoo fill",
-        description=f"{COMMANDS['fill']}. Prints the likeliest words of each gap, given all other words, and the "
-        "likeliest joint fillings, with their probabilities. ___ is a gap of one word, [a|b] one of several words, and "
-        "one … may stand for any number of words; & 10..15 limits the number of words.",
+        description=f"{COMMANDS['fill']}. Prints the most likely words of each gap, given all other words, and the "
+        "most likely joint fillings, with their probabilities. ___ is a gap of one word, [a|b] one of several words, "
+        "and one … may stand for any number of words; & 10..15 limits the number of words.",
         epilog='example: lmzoo fill outputs/ptb/hmm "the ___ of the company ___ sharply"',
     )
     parser.add_run("outputs/ptb/hmm")
     parser.add_argument("text", help="a sentence with gaps")
-    parser.add_number("--best", Size, "how many words of each gap, and joint fillings", 5)
-    parser.add_number("--samples", Count, "draw so many fillings", 0)
-    parser.add_number("--seed", Annotated[int, Bounds(low=0, high=2**63 - 1)], "of the first sample", 0)
+    parser.add_number("--best", Size, "number of words per gap, and of joint fillings", 5)
+    parser.add_number("--samples", Count, "number of sampled fillings", 0)
+    parser.add_number("--seed", Annotated[int, Bounds(low=0, high=2**63 - 1)], "random seed of the first sample", 0)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_device()
     options = parser.parse_args()

@@ -99,7 +99,7 @@ def _matching(
 def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
     parser = CommandParser(
         prog="lmzoo generate",
-        description=f"{COMMANDS['generate']}. Prints a sentence a line.",
+        description=f"{COMMANDS['generate']}. Prints one sentence per line.",
         epilog="examples: lmzoo generate outputs/pydoc/lstm; "
         'lmzoo generate outputs/ptb/vlhmm --prompt "the company said" --top-p 0.9 --samples 5 --scores; '
         "lmzoo generate outputs/pydoc/lstm --beam 10 --tokens 30; "
@@ -107,33 +107,43 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
     )
     parser.add_run("outputs/pydoc/lstm")
     length = parser.add_mutually_exclusive_group()
-    length.add_argument("--tokens", type=bounded(Size), default=200, help="how many, ends of lines included (200)")
-    length.add_argument("--sentences", type=bounded(Size), help="so many whole sentences in each text")
-    parser.add_number("--samples", Size, "how many texts, an empty line between them", 1)
-    parser.add_argument("--prompt", default="", help="the first words of each text; unknown ones become <unk>")
-    about = (
-        "the label of all lines, where they have one; else each text draws one as often as train, or the prompt, has"
-    )
-    parser.add_argument("--condition", metavar="LABEL", help=f"{about} it, printed with a tab before each line")
-    parser.add_argument("--pattern", help="print sentences that match this, as in lmzoo ask, each by itself")
-    parser.add_argument("--length", metavar="10..15", help="print sentences of so many words")
-    about = "an HMM of the same vocabulary that sees to --pattern and --length, if the run is of another kind"
+    length.add_argument("--tokens", type=bounded(Size), default=200, help="number of tokens, <eos> included (200)")
+    length.add_argument("--sentences", type=bounded(Size), help="number of whole sentences per text")
+    parser.add_number("--samples", Size, "number of texts, separated by empty lines", 1)
+    parser.add_argument("--prompt", default="", help="first words of each text; unknown ones become <unk>")
+    about = "label of all lines of a conditional model (default: drawn for each text by frequency in train, or given "
+    parser.add_argument("--condition", metavar="LABEL", help=f"{about}the prompt), printed with a tab before each line")
+    parser.add_argument("--pattern", help="print independent sentences that match a pattern of lmzoo ask")
+    parser.add_argument("--length", metavar="10..15", help="number of words of the printed sentences")
+    about = "HMM of the same vocabulary that enforces --pattern and --length, if the run is not an HMM"
     parser.add_argument("--guide", action=RunFolder, metavar="RUN", help=about)
-    parser.add_argument("--temperature", type=float, default=1.0, help="below 1 likely words get likelier (1)")
-    parser.add_number("--top-k", Size, "draw from the K likeliest words alone; 1 is greedy")
-    parser.add_argument("--top-p", type=float, default=1.0, help="from the fewest words of this probability in all (1)")
-    parser.add_argument("--typical", type=float, default=1.0, help="likewise, words of typical information first (1)")
-    about = "log p of a word that the text has already is multiplied by this; above 1 words are repeated less (1)"
+    parser.add_argument(
+        "--temperature", type=float, default=1.0, help="divides the logits; below 1 favours likely words (1)"
+    )
+    parser.add_number("--top-k", Size, "sample from the K most likely words; 1: greedy")
+    parser.add_argument(
+        "--top-p",
+        type=float,
+        default=1.0,
+        help="nucleus sampling: from the fewest words with this total probability (1)",
+    )
+    parser.add_argument(
+        "--typical",
+        type=float,
+        default=1.0,
+        help="locally typical sampling: likewise, closest to the entropy first (1)",
+    )
+    about = "repetition penalty: multiplies log p of words already in the text; above 1: fewer repetitions (1)"
     parser.add_argument("--repetition", type=float, default=1.0, help=about)
-    parser.add_argument("--no-unknown", action="store_true", help="leave out <unk>; other words keep their proportions")
-    about = "print the likeliest sentences that a beam search of this width finds; … is behind those cut at --tokens"
+    parser.add_argument("--no-unknown", action="store_true", help="exclude <unk> and renormalize")
+    about = "print the most likely sentences found by beam search of this width; … marks those cut at --tokens"
     parser.add_number("--beam", Size, about)
     long_seed = Annotated[int, Bounds(low=0, high=2**63 - 1)]
-    parser.add_number("--seed", long_seed, "of the first text; the next has the next number", 0)
+    parser.add_number("--seed", long_seed, "random seed of the first text, increased by 1 for each further text", 0)
     parser.add_argument(
         "--scores",
         action="store_true",
-        help="print log p of each line, in nats, without the prompt's; with --pattern the sentence's, then the guide's",
+        help="print log p of each line, in nats, given the prompt; with --pattern, of the sentence, then the guide's",
     )
     parser.add_device()
     options = parser.parse_args()

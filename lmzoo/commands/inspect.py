@@ -104,20 +104,20 @@ def main() -> int:
     parser = CommandParser(
         prog="lmzoo inspect",
         description=f"{COMMANDS['inspect']}. With --state: which words a state emits, and which words and states "
-        "follow it. With --sentence: the likeliest states of the sentence. Without both: how much a split uses the "
-        "states. Of a linear dynamical system: the words at either end of the leading singular vectors of its "
-        "transition matrix; after the words on the left, those on the right tend to come.",
+        "follow it. With --sentence: the most likely states of the sentence (Viterbi). Without both: how much a split "
+        "uses the states. For a linear dynamical system: the words with the extreme values on the leading singular "
+        "vectors of its transition matrix; the words on the left tend to be followed by those on the right.",
         epilog="examples: lmzoo inspect outputs/ptb/lds; lmzoo inspect outputs/ptb/vlhmm "
         '--state 7 --sentence "the company said it will sell its shares"',
     )
     parser.add_run("outputs/ptb/vlhmm", "a run directory")
     parser.add_argument(
-        "--state", type=bounded(Count), action="append", default=[], help="the number of a state; may be repeated"
+        "--state", type=bounded(Count), action="append", default=[], help="index of a state; may be repeated"
     )
     parser.add_argument("--sentence", action="append", default=[], help="words separated by spaces; may be repeated")
-    parser.add_argument("--split", choices=SPLITS, help="whose use of states is shown (valid)")
-    parser.add_number("--shown", Size, "how many words or states each list has (12; dynamics: 6)")
-    parser.add_file("--plot", "draw transitions and the use of states, or dynamics")
+    parser.add_argument("--split", choices=SPLITS, help="split for which the use of states is shown (valid)")
+    parser.add_number("--shown", Size, "number of words or states per list (12; dynamics: 6)")
+    parser.add_file("--plot", "plot transitions and the use of states, or dynamics")
     parser.add_device()
     options = parser.parse_args()
     if options.plot and (options.state or options.sentence):

@@ -18,18 +18,20 @@ def main() -> int:
     """Run the command. Returns: the exit code."""
     parser = CommandParser(
         prog="lmzoo map",
-        description=f"{COMMANDS['map']}, of the commonest words, in the colours of their Brown clusters. "
+        description=f"{COMMANDS['map']}, of the most frequent words, coloured by Brown cluster. "
         "TensorBoard's projector gets the vectors with words, frequencies and clusters, and lmzoo demo shows words on "
         "hover.",
         epilog="example: lmzoo map outputs/ptb/skipgram --words 2000; then open "
         "outputs/ptb/skipgram/map.png, or tensorboard --logdir outputs/ptb/skipgram",
     )
     parser.add_run("outputs/ptb/skipgram", "a run of lmzoo vectors")
-    parser.add_number("--words", Annotated[int, Bounds(low=3, high=2**31 - 1)], "how many of the commonest words", 1500)
-    parser.add_number("--clusters", Size, "how many Brown clusters colour them", 20)
-    parser.add_number("--perplexity", Annotated[float, Bounds(low=1)], "of t-SNE: about how many neighbours", 30)
-    parser.add_number("--seed", Seed, "of t-SNE", 0)
-    parser.add_argument("--out", type=Path, help="the folder of map.png (the run)")
+    parser.add_number("--words", Annotated[int, Bounds(low=3, high=2**31 - 1)], "number of most frequent words", 1500)
+    parser.add_number("--clusters", Size, "number of Brown clusters, shown as colours", 20)
+    parser.add_number(
+        "--perplexity", Annotated[float, Bounds(low=1)], "perplexity of t-SNE, about the number of neighbours", 30
+    )
+    parser.add_number("--seed", Seed, "random seed of t-SNE", 0)
+    parser.add_argument("--out", type=Path, help="folder for map.png (the run)")
     options = parser.parse_args()
     if options.run.is_file():
         needs = "a map needs the run that made them, with its text for frequencies and Brown clusters"

@@ -92,14 +92,14 @@ def main() -> int:
     """Run the command. Returns: the exit code."""
     parser = CommandParser(
         prog="lmzoo pairs",
-        description=f"{COMMANDS['pairs']}. Prints, for each paradigm of minimal pairs, in how many percent a model "
-        "gives the good sentence more probability, the number of pairs, how many of them are ties, and in how many "
-        "unknown words decide. A tie is not right. The last line has the mean over paradigms. Each sentence is scored "
-        "by itself, whatever the run's context.",
+        description=f"{COMMANDS['pairs']}. Prints, for each paradigm of minimal pairs, the percentage of pairs in "
+        "which the good sentence has a higher probability, the number of pairs, of ties, and of pairs in which unknown "
+        "words decide. A tie counts as wrong. The last line is the mean over paradigms. Each sentence is scored "
+        "independently, whatever the run's context.",
         epilog="example: lmzoo pairs outputs/ptb/lstm blimp/*.jsonl --tokenize ptb",
     )
     parser.add_run("outputs/ptb/lstm")
-    parser.add_argument("files", type=Path, nargs="+", help="JSON Lines with sentence_good, sentence_bad, as BLiMP's")
+    parser.add_argument("files", type=Path, nargs="+", help="JSON Lines with sentence_good, sentence_bad, as in BLiMP")
     parser.add_tokenize()
     parser.add_argument("--json", action="store_true", help="print JSON, with log p of both sentences in nats")
     parser.add_device()

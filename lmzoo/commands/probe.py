@@ -68,22 +68,22 @@ def main() -> int:
     """Run the command. Returns: the exit code."""
     parser = CommandParser(
         prog="lmzoo probe",
-        description=f"{COMMANDS['probe']}. Similarity: Spearman's correlation of cosines with people's judgements. "
-        "Analogies: the share of questions whose answer is the best of all words but those of the question. Words are "
-        "compared in lower case; pairs and questions with an unknown word are left out, and the others counted. A "
-        "model of fastText gives words of similarity sets that it lacks the vectors of their n-grams.",
+        description=f"{COMMANDS['probe']}. Similarity: Spearman correlation of cosines with human judgements. "
+        "Analogies: accuracy, where the words of the question are excluded as answers. Words are compared in lower "
+        "case; pairs and questions with unknown words are left out, and the number of the others is given. A fastText "
+        "model represents unknown words of similarity sets by their n-grams.",
         epilog="examples: lmzoo probe outputs/ptb/skipgram outputs/ptb/ppmi --csv table.csv; "
         "lmzoo probe vectors.txt --neighbours bank",
     )
     what = "runs of lmzoo vectors, or files in word2vec's, GloVe's or fastText's formats"
     parser.add_argument("vectors", action=RunFolder, nargs="+", help=what)
-    parser.add_argument("--sets", type=Path, nargs="*", metavar="FILE", help="two words and a number on each line; "
-                        "where not given, those of wordsim and wordsim-more below $LMZOO_DATA or data")  # fmt: skip
-    about = "four words on each line, in word2vec's format; where not given, analogies/questions-words.txt below "
-    parser.add_file("--analogies", f"{about}$LMZOO_DATA or data")
-    parser.add_argument("--neighbours", action="append", default=[], metavar="WORD", help="the nearest words, and "
-                        "no measures unless --sets or --analogies is given; may be repeated")  # fmt: skip
-    parser.add_number("--count", Size, "how many neighbours", 10)
+    parser.add_argument("--sets", type=Path, nargs="*", metavar="FILE", help="similarity sets, two words and a number "
+                        "per line (default: those in wordsim and wordsim-more under $LMZOO_DATA or data)")  # fmt: skip
+    about = "analogy questions in word2vec's format (default: analogies/questions-words.txt under $LMZOO_DATA or data)"
+    parser.add_file("--analogies", about)
+    parser.add_argument("--neighbours", action="append", default=[], metavar="WORD", help="print the nearest words, "
+                        "without measures unless --sets or --analogies is given; may be repeated")  # fmt: skip
+    parser.add_number("--count", Size, "number of neighbours", 10)
     parser.add_file("--csv", "write a line for each measure and neighbour")
     parser.add_file("--json", "write the same as JSON")
     options = parser.parse_args()

@@ -42,27 +42,29 @@ def main() -> int:
     parser = CommandParser(
         prog="lmzoo reading",
         description=f"{COMMANDS['reading']}: for each run the gain in log-likelihood of held-out times over word "
-        "length and frequency, in thousandths of a nat per word, with its 95% interval; by how much it exceeds that of "
-        "the first run, compared word by word; and how much longer a word is read for each bit.",
+        "length and frequency, in thousandths of a nat per word, with its 95% interval; its difference to that of "
+        "the first run, word by word; and the increase in reading time per bit.",
         epilog="example: lmzoo reading outputs/ptb/ngram outputs/ptb/lstm processed_wordinfo.tsv --tokenize ptb",
     )
-    parser.add_argument("runs", action=RunFolder, nargs="+", metavar="RUN", help="run directories of language models")
+    parser.add_argument("runs", action=RunFolder, nargs="+", metavar="RUN", help="runs of language models")
     parser.add_plugins()
-    parser.add_argument("table", type=Path, help="a word a line with its reading time, under a header; tabs or .csv")
-    parser.add_argument("--word", default="word", metavar="COLUMN", help="the words as they were shown (word)")
-    parser.add_argument("--time", default="meanItemRT", metavar="COLUMN", help="their reading times (meanItemRT)")
-    parser.add_argument("--story", default="item", metavar="COLUMN", help="the text that a word is from (item)")
-    parser.add_argument("--place", default="zone", metavar="COLUMN", help="the place of a word in its text (zone)")
-    parser.add_argument("--sentence", metavar="COLUMN", help="its sentence; where not given, sentences end with . ? !")
-    about = "compare the first and last words of sentences, too, which are left out as in Oh & Schuler (2023)"
+    parser.add_argument(
+        "table", type=Path, help="one word per line with its reading time, after a header; tab-separated or .csv"
+    )
+    parser.add_argument("--word", default="word", metavar="COLUMN", help="column of the words as presented (word)")
+    parser.add_argument("--time", default="meanItemRT", metavar="COLUMN", help="column of reading times (meanItemRT)")
+    parser.add_argument("--story", default="item", metavar="COLUMN", help="column of text ids (item)")
+    parser.add_argument("--place", default="zone", metavar="COLUMN", help="column of word positions in the text (zone)")
+    parser.add_argument(
+        "--sentence", metavar="COLUMN", help="column of sentence ids (default: sentences end with . ? !)"
+    )
+    about = "include the first and last words of sentences, by default excluded as in Oh & Schuler (2023)"
     parser.add_argument("--edges", action="store_true", help=about)
     parser.add_tokenize()
-    about = (
-        "write each word with its ids and time, the bits of its share of train, and those of each run (.csv or .tsv)"
-    )
+    about = "write each word with its ids, time, unigram and model surprisals in bits (.csv or .tsv)"
     parser.add_file("--words", about)
     parser.add_file("--csv", "write the table as CSV")
-    parser.add_file("--plot", "draw the gain against the perplexity")
+    parser.add_file("--plot", "plot the gain against perplexity")
     parser.add_device()
     arguments = parser.parse_args()
     check_output(arguments.words, arguments.csv, picture=arguments.plot, inputs=[arguments.table])

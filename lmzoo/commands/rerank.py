@@ -143,17 +143,22 @@ def main() -> int:
 def _read_command_line() -> tuple[argparse.Namespace, list[Hypothesis], list[str]]:
     parser = CommandParser(
         prog="lmzoo rerank",
-        description=f"{COMMANDS['rerank']}. Prints the best of each id first, with log p under the model, in nats, "
-        "and the weighted sum of all scores behind them. Each is scored by itself, whatever the run's context.",
+        description=f"{COMMANDS['rerank']}. Prints the hypotheses of each id, best first, with log p under the "
+        "model, in nats, and the weighted sum of all scores appended. Each is scored independently, whatever the run's "
+        "context.",
         epilog="examples: lmzoo rerank outputs/ptb/lstm nbest.txt --weights 0.8 1; "
         "lmzoo rerank outputs/ptb/lstm nbest.txt --tune references.txt",
     )
     parser.add_run("outputs/ptb/lstm")
     parser.add_text(
-        "lines 'id ||| text ||| score …', and perhaps '||| total', which is left out, as are names of scores (LM0=)"
+        "lines 'id ||| text ||| score …', optionally with '||| total', which is ignored, as are names of scores (LM0=)"
     )
-    parser.add_argument("--weights", type=float, nargs="+", help="of log p and of each score in the list (1 for each)")
-    parser.add_argument("--tune", type=Path, help="a reference a line, in the order of the ids: choose log p's weight")
+    parser.add_argument(
+        "--weights", type=float, nargs="+", help="weights of log p and of each score in the list (default: 1)"
+    )
+    parser.add_argument(
+        "--tune", type=Path, help="file of references, one per line in the order of the ids, to choose log p's weight"
+    )
     parser.add_device()
     arguments = parser.parse_args()
     entries = hypotheses(read_lines(text_file(arguments)), arguments.text)

@@ -22,13 +22,13 @@ from lmzoo.retrieval.index import Index
 from lmzoo.retrieval.likelihood import RankingOptions, ranked, score
 
 OPTIONS = {
-    "mu": (200.0, "words of the Dirichlet prior; 0: Jelinek-Mercer alone"),
-    "lambda_": (0.0, "weight of the collection in Jelinek-Mercer and two-stage smoothing; 0: Dirichlet alone"),
-    "order": (1, "of the document's n-gram model"),
-    "nu": (10.0, "words of the prior of bigrams and longer n-grams"),
-    "feedback": (0, "so many documents tell which words to add to the query (RM3); 0: none"),
-    "terms": (50, "words that feedback adds"),
-    "weight": (0.5, "of the query beside the words that feedback adds"),
+    "mu": (200.0, "pseudocounts of the Dirichlet prior; 0: Jelinek-Mercer only"),
+    "lambda_": (0.0, "weight of the collection in Jelinek-Mercer and two-stage smoothing; 0: Dirichlet only"),
+    "order": (1, "order of the document's n-gram model"),
+    "nu": (10.0, "pseudocounts of the prior of bigrams and longer n-grams"),
+    "feedback": (0, "number of feedback documents for query expansion (RM3); 0: none"),
+    "terms": (50, "number of expansion terms"),
+    "weight": (0.5, "weight of the original query in the expanded query"),
 }
 """The `RankingOptions`, each of which accepts several values: default and description."""
 
@@ -118,29 +118,31 @@ def _left_out(judgements: Judgements, queries: Collection[str], documents: Colle
 def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(
         prog="lmzoo retrieve",
-        description=f"{COMMANDS['retrieve']}, which are smoothed by that of all documents. "
-        "Files hold '.I' records as Cranfield's, JSON Lines with 'id' and 'text', or lines 'NAME<TAB>TEXT'. An option "
-        "with several values needs --qrels: the best values are chosen by cross-validation over the queries.",
+        description=f"{COMMANDS['retrieve']}, smoothed by that of the collection. "
+        "Files contain '.I' records as Cranfield's, JSON Lines with 'id' and 'text', or lines 'NAME<TAB>TEXT'. An "
+        "option with several values needs --qrels: the best values are chosen by cross-validation over the queries.",
         epilog="examples: lmzoo retrieve docs.jsonl queries.tsv --mu 1000 --run dirichlet.run; "
         "lmzoo retrieve cran.all.1400 cran.qry --qrels cranqrel --mu 100 200 300 --feedback 10",
     )
-    parser.add_argument("documents", type=Path, help="a file, in one of these forms")
+    parser.add_argument("documents", type=Path, help="a file in one of these formats")
     parser.add_argument("queries", type=Path, help="a file, likewise")
-    parser.add_file("--qrels", "judgements, TREC's, BEIR's or Cranfield's: print measures")
-    parser.add_file("--run", "write TREC's run file; printed without --qrels, too")
+    parser.add_file("--qrels", "relevance judgements in TREC, BEIR or Cranfield format: print measures")
+    parser.add_file("--run", "write a TREC run file, which is also printed without --qrels")
     for name, (default, what) in OPTIONS.items():
         parser.add_argument(
             _flag(name), dest=name, nargs="+", type=type(default), default=[default],
             metavar=name[0].upper(), help=f"{what} (default: {default:g})",
         )  # fmt: skip
-    about = "rank by BM25, not by a likelihood, such as 1.2 0.75"
+    about = "rank by BM25 instead of query likelihood, such as 1.2 0.75"
     parser.add_argument("--bm25", type=float, nargs=2, metavar=("K1", "B"), help=about)
-    about = "p(d): uniform (the default), or by length"
+    about = "prior of documents: uniform (default), or proportional to length"
     parser.add_argument("--prior", default="uniform", choices=("uniform", "length"), help=about)
-    parser.add_argument("--stop", default=str(STOP_WORDS), help="file of stop words, or none (default: 318 of English)")
-    parser.add_argument("--stem", default="porter", help="a stemmer of Snowball, or none (default: porter)")
-    parser.add_number("--depth", Size, "documents for each query", 1000)
-    parser.add_number("--folds", Annotated[int, Bounds(low=2, high=2**31 - 1)], "of cross-validation", 5)
+    parser.add_argument(
+        "--stop", default=str(STOP_WORDS), help="file of stop words, or none (default: 318 English ones)"
+    )
+    parser.add_argument("--stem", default="porter", help="a Snowball stemmer, or none (default: porter)")
+    parser.add_number("--depth", Size, "number of documents ranked per query", 1000)
+    parser.add_number("--folds", Annotated[int, Bounds(low=2, high=2**31 - 1)], "number of cross-validation folds", 5)
     return parser
 
 

@@ -39,9 +39,9 @@ def main() -> int:
     """Run the command. Returns: the exit code."""
     parser = CommandParser(
         prog="lmzoo score",
-        description=f"{COMMANDS['score']}: of each word given those before it, and whether the model knows the "
-        "word; a header is above, and an empty line follows each line of the text. Sums of all go to stderr, with "
-        "the figures that SRILM calls ppl and ppl1.",
+        description=f"{COMMANDS['score']}: of each word given those before it, and whether the word is in the "
+        "vocabulary, under a header, with an empty line after each line of the text. Totals are printed to stderr, "
+        "with SRILM's ppl and ppl1.",
         epilog='examples: echo "the company said" | lmzoo score outputs/ptb/lstm; '
         "lmzoo score outputs/ptb/lstm book.txt --sums --log10; "
         "lmzoo score outputs/ptb/ngram outputs/ptb/lstm story.txt --tokenize ptb --table story.csv",
@@ -49,29 +49,33 @@ def main() -> int:
     parser.add_argument("runs", action=_RunsAndText, nargs="+", metavar="RUN", help="a run; with --table, several")
     parser.add_plugins()
     parser.add_text(
-        "a sentence a line, with its label and a tab before it where the run's lines have labels; or train, valid or "
+        "file with one sentence per line, after its label and a tab if the run is conditional; or train, valid or "
         "test, a split of the run's corpus",
         default=argparse.SUPPRESS,
     )
-    parser.add_argument("--context", choices=["stream", "sentence"], help="the run's own where not given")
+    parser.add_argument("--context", choices=["stream", "sentence"], help="default: that of the run")
     parser.add_argument(
         "--sums",
         action="store_true",
-        help="print for each line log p, log p without unknown words, tokens, unknown words, and the line",
+        help="print per line log p, log p without unknown words, number of tokens, of unknown words, and the line",
     )
     parser.add_file(
         "--table",
-        "write a row for each word under each run to a file that ends in .csv or .tsv, in bits: run, sentence, "
+        "write a row for each word and run to a .csv or .tsv file, in bits: run, sentence, "
         "position, word, known, surprisal, entropy of the next word, rank of the word, its log frequency in train, and "
-        "under model=infinigram how many words of the context matched; slower, as each next word is predicted",
+        "for model=infinigram the length of the matched context; slower, as full distributions are computed",
     )
-    about = "with --table, add the surprisal of the word before, and of the one before that"
+    about = "with --table, add the surprisal of the two preceding words"
     parser.add_argument("--spillover", action="store_true", help=about)
     parser.add_argument("--json", action="store_true", help="print JSON Lines, infinity as null")
     units = parser.add_mutually_exclusive_group()
-    units.add_argument("--bits", dest="unit", action="store_const", const="bits", default="nats", help="not in nats")
-    units.add_argument("--log10", dest="unit", action="store_const", const="log10", help="not in nats")
-    about = "write log p of every token of valid and test for compare --tokens, in nats, as numpy's savez does"
+    units.add_argument(
+        "--bits", dest="unit", action="store_const", const="bits", default="nats", help="print bits, not nats"
+    )
+    units.add_argument(
+        "--log10", dest="unit", action="store_const", const="log10", help="print base-10 logarithms, not nats"
+    )
+    about = "write log p of every token of valid and test in nats to a .npz file, for compare --tokens"
     parser.add_file("--export", about)
     parser.add_device()
     arguments = parser.parse_args()

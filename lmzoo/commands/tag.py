@@ -24,19 +24,19 @@ def main() -> int:
     """Run the command. Returns: the exit code."""
     parser = CommandParser(
         prog="lmzoo tag",
-        description=f"{COMMANDS['tag']}, a run of lmzoo label. Prints the text with its labels in the place of its "
-        "own. The text is in the form that the run was trained on: columns, or a label, a tab and a text a line. "
-        "Labels may be missing. With --text it has a sentence a line.",
+        description=f"{COMMANDS['tag']}, a run of lmzoo label. Prints the text with its labels replaced by "
+        "predicted ones. The text has the format of the training text: columns, or lines of a label, a tab and a text. "
+        "Labels may be missing. With --text it has one sentence per line.",
         epilog="examples: lmzoo tag outputs/upos/crf new.conllu > labelled.conllu; "
         'echo "They walk home." | lmzoo tag outputs/upos/crf --text --tokenize ptb',
     )
     parser.add_run("outputs/pos/hmm_tagger", "the folder of a run of lmzoo label")
-    parser.add_argument("text", nargs="?", default="-", help="a file; - is standard input, the default")
-    about = "the text has a sentence a line, and each of its words is printed in a line of its own with its label"
+    parser.add_argument("text", nargs="?", default="-", help="a file; -: standard input (default)")
+    about = "read raw text, one sentence per line, and print one word per line with its label"
     parser.add_argument("--text", dest="plain", action="store_true", help=about)
     parser.add_tokenize()
-    parser.add_number("--best", Size, "print so many of the best labellings of each sentence as JSON, with log p")
-    parser.add_file("--plot", "draw which labels of the text, which has them all, are taken for which")
+    parser.add_number("--best", Size, "number of best labellings per sentence to print as JSON, with log p")
+    parser.add_file("--plot", "plot the confusion matrix, for a fully labelled text")
     arguments = parser.parse_args()
     if arguments.plot and arguments.best:
         raise UserError(f"--plot {arguments.plot}: is of the best labels alone", "leave out --best")

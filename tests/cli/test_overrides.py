@@ -62,7 +62,7 @@ from command_line import SMALL, command
         # what is no option at all
         ("lstm", "'lstm': write options as key=value, such as model=lstm"),
         ("model.hidden=[1", "'model.hidden=[1': cannot be read"),
-        ("--multirn model=rnn,lstm", "unrecognized arguments: --multirn; --help shows what there is"),
+        ("--multirn model=rnn,lstm", "unrecognized arguments: --multirn; see --help"),
         ("--model=lstm", "unrecognized arguments: --model=lstm; write model=lstm"),
         ("-model=rnn", "ignored explicit argument 'odel=rnn'; write model=rnn"),
         ("-m --corpus=pydo", "unrecognized arguments: --corpus=pydo; did you mean 'pydoc'?"),

@@ -111,7 +111,7 @@ def test_a_run_that_is_not_finished_is_called_so(run: Path, tmp_path: Path):
         (["--beam", "2", "--sentences", "3"], "--beam draws nothing; leave out"),
         (["--tokens", "2", "--sentences", "3"], "--sentences: not allowed with argument --tokens"),
         (["--repetition", "0.5"], "--repetition=0.5: must be at least 1 and finite"),
-        (["--words", "3"], "unrecognized arguments: --words 3; --help shows what there is"),
+        (["--words", "3"], "unrecognized arguments: --words 3; see --help"),
         (["--topk", "3"], "unrecognized arguments: --topk 3; did you mean '--top-k'?"),
         (["w1 w2"], "unrecognized arguments: w1 w2; is it text for --prompt?"),
     ],
