@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lmzoo.core.errors import UserError, own_place
+from lmzoo.core.errors import UserError, error_location
 from lmzoo.corpus import EOS_ID, Corpus, load_corpus
 from lmzoo.protocol.model import LanguageModel, State, num_parameters
 from lmzoo.runs.loading import load_sources
@@ -107,7 +107,7 @@ def outcomes(subject: Subject) -> Iterator[Outcome]:
         except BrokenRuleError as error:
             broken = str(error)
         except Exception as error:
-            broken = f"{' '.join(own_place(error).split())}; mend what raises this"
+            broken = f"{' '.join(error_location(error).split())}; mend what raises this"
         yield Outcome(str(rule.__doc__), broken, left_out)
 
 

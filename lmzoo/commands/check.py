@@ -9,7 +9,7 @@ from lmzoo.cli.command import CommandParser
 from lmzoo.cli.overrides import check_choices, check_keys, composed, load_plugins_of, parse
 from lmzoo.commands import COMMANDS
 from lmzoo.core.configs import CONFIGS
-from lmzoo.core.errors import UserError, own_place, printable
+from lmzoo.core.errors import UserError, error_location, printable
 from lmzoo.core.plugins import load_plugins
 from lmzoo.corpus import load_corpus
 from lmzoo.protocol.model import models
@@ -56,7 +56,7 @@ def main() -> int:
     except UserError:
         raise
     except Exception as error:
-        raise UserError(f"model={name}: {own_place(error)}", "mend what raises this") from error
+        raise UserError(f"model={name}: {error_location(error)}", "mend what raises this") from error
     broken = 0
     for rule, wrong, left_out in outcomes(made):
         broken += wrong is not None

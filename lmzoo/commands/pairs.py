@@ -8,7 +8,7 @@ from typing import NamedTuple
 from lmzoo.cli.command import CommandParser, check_tokenize, tokenized, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
-from lmzoo.core.files import read_lines, unpacked_name
+from lmzoo.core.files import decompressed_name, read_lines
 from lmzoo.huggingface.causal import CausalTransformer
 from lmzoo.protocol.lines import Line, scored, unknown_warning
 from lmzoo.runs.external import open_model
@@ -48,7 +48,7 @@ def read_pairs(file: Path) -> list[Pair]:
     for number, line in enumerate(read_lines(file), 1):
         try:
             entry = json.loads(line)
-            pair = Pair(entry.get("UID", unpacked_name(file).stem), entry["sentence_good"], entry["sentence_bad"])
+            pair = Pair(entry.get("UID", decompressed_name(file).stem), entry["sentence_good"], entry["sentence_bad"])
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             pair = Pair("", "", "")
         if not all(isinstance(part, str) and part.strip() and "\n" not in part for part in pair[1:]):

@@ -94,7 +94,7 @@ _LIBRARIES = (*{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "p
 """The folders of Python, installed packages and this package."""
 
 
-def own_place(error: BaseException) -> str:
+def error_location(error: BaseException) -> str:
     """The location of an error in user code, the innermost frame outside libraries: ``FILE:LINE: KIND: message``."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
     outside = [frame for frame in frames if not frame.filename.startswith(_LIBRARIES)] or frames

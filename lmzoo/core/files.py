@@ -29,14 +29,14 @@ LONGEST_WORD = 1 << 20
 """The most bytes without whitespace in a text of words; a file of zeros, for example, has more."""
 
 
-PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 """Magic numbers of compression formats that are decompressed on reading."""
 
 INFLATED, SMALL = 50, 1 << 22
 """A compressed file is rejected if it expands by more than this factor and beyond the size of a small file."""
 
-FOREIGN = {
-    **{sign: (f"{form} once more", "unpack it, and pack it once") for sign, form in PACKED.items()},
+NON_UTF8_FORMATS = {
+    **{sign: (f"{form} once more", "unpack it, and pack it once") for sign, form in COMPRESSED.items()},
     b"BZh": ("bzip2", "unpack it first"),
     b"\xfd7zXZ": ("xz", "unpack it first"),
     b"PK\x03\x04": ("zip", "unpack it first"),
@@ -47,9 +47,11 @@ FOREIGN = {
 """Magic numbers of files that may be mistaken for texts, with the name of the format and advice."""
 
 
-def foreign(begin: bytes) -> tuple[str | None, str]:
+def non_utf8_format(begin: bytes) -> tuple[str | None, str]:
     """The format of a file that is not UTF-8, by its magic number, or None, and advice."""
-    return next((what for magic, what in FOREIGN.items() if begin.startswith(magic)), (None, "convert it first"))
+    return next(
+        (what for magic, what in NON_UTF8_FORMATS.items() if begin.startswith(magic)), (None, "convert it first")
+    )
 
 
 def sha256(data: bytes | memoryview) -> str:
@@ -61,7 +63,7 @@ _read: set[tuple[int, int]] | None = None
 
 
 @contextlib.contextmanager
-def inputs_kept() -> Iterator[None]:
+def protect_inputs() -> Iterator[None]:
     """A context for one command, in which `output_stream` refuses to replace files opened by `input_stream`."""
     global _read
     before, _read = _read, set()
@@ -113,7 +115,7 @@ Seen = Callable[[bytes, int], None]
 
 def text_blocks(path: Path, seen: Seen = lambda block, read: None, of_words: bool = True) -> Iterator[bytes]:
     """`text_bytes` in blocks of `LONGEST_WORD` bytes."""
-    with input_stream(path) as stream, unpacked(stream, path) as text:
+    with input_stream(path) as stream, decompressed(stream, path) as text:
         while block := text.read(LONGEST_WORD):
             if of_words and len(block) == LONGEST_WORD and not re.search(rb"\s", block):
                 raise UserError(
@@ -139,7 +141,7 @@ class _Counted(io.RawIOBase):
         return size
 
 
-class _Unpacked(_Counted):
+class _Decompressed(_Counted):
     """A decompressed stream; raises a UserError if it is out of proportion to the file, see `INFLATED`."""
 
     def __init__(self, contents: Any, packed: _Counted, path: Path):
@@ -155,16 +157,16 @@ class _Unpacked(_Counted):
 
 
 @contextlib.contextmanager
-def unpacked(stream: BufferedReader, path: Path) -> Iterator[BufferedReader]:
+def decompressed(stream: BufferedReader, path: Path) -> Iterator[BufferedReader]:
     """Decompress gzip or zstd by magic number; pass other streams through.
 
-    Raises: UserError if the suffix contradicts the content, and as `_Unpacked` does.
+    Raises: UserError if the suffix contradicts the content, and as `_Decompressed` does.
     """
     begin = stream.peek(4)
-    form = next((form for magic, form in PACKED.items() if begin.startswith(magic)), None)
+    form = next((form for magic, form in COMPRESSED.items() if begin.startswith(magic)), None)
     expected = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix.lower(), form)
     if begin and form != expected:
-        own = form or foreign(begin)[0]
+        own = form or non_utf8_format(begin)[0]
         raise UserError(f"{path}: is no {expected}, as its name says" + (f", but {own}" if own else ""), "rename it")
     if form is None:
         yield stream
@@ -177,7 +179,7 @@ def unpacked(stream: BufferedReader, path: Path) -> Iterator[BufferedReader]:
     packed = _Counted(stream)
     try:
         with unpack(packed) as contents:
-            yield BufferedReader(_Unpacked(contents, packed, path))
+            yield BufferedReader(_Decompressed(contents, packed, path))
     except damaged:
         raise UserError(f"{path}: no whole file of {form}", "pack it again") from None
 
@@ -216,14 +218,14 @@ def _is_table(path: Path, begin: bytes) -> bool:
     return text_ending(path) in TABLES or (alike and b"\t" in lines[0])
 
 
-def unpacked_name(path: Path) -> Path:
+def decompressed_name(path: Path) -> Path:
     """The file name without compression suffix: ``A.CSV`` for ``x/A.CSV.gz``."""
     return Path(re.sub(r"(?i)\.(gz|zst)$", "", path.name))
 
 
 def text_ending(path: Path) -> str:
-    """The suffix of `unpacked_name` in lower case: ``.csv``."""
-    return "".join(re.findall(r"\.[^.]*$", unpacked_name(path).name.lower()))
+    """The suffix of `decompressed_name` in lower case: ``.csv``."""
+    return "".join(re.findall(r"\.[^.]*$", decompressed_name(path).name.lower()))
 
 
 def checked_text(data: bytes, where: str) -> bytes:
@@ -243,7 +245,7 @@ def _checked(pieces: Iterable[bytes], where: str, of_words: bool = True) -> Iter
             text = piece.decode()
         except UnicodeDecodeError as error:
             begin = b"" if place else piece
-            form, advice = foreign(begin)
+            form, advice = non_utf8_format(begin)
             line, place = line + piece.count(b"\n", 0, error.start), place + error.start
             problem = f"not UTF-8 (line {line}, byte {place})" + (f" but {form}" if form else "")
             raise UserError(f"{where}: {problem}", advice) from None
@@ -289,7 +291,7 @@ def read_lines(path: Path) -> list[str]:
     return [line.removesuffix("\r") for line in read_text(path).decode().removesuffix("\n").split("\n")]
 
 
-def own_lines(data: bytes) -> list[str]:
+def verbatim_lines(data: bytes) -> list[str]:
     """The lines of a file written by this package, unchanged; raise a ValueError if not UTF-8.
 
     Byte order marks and carriage returns belong to the lines here, unlike in texts of users.
@@ -339,7 +341,7 @@ def output_stream(path: Path, followed: bool = True) -> Iterator[BinaryIO]:
     Devices and pipes are written to directly. The target of a symbolic link is written, or the link replaced if not
     ``followed``.
 
-    Raises: UserError if it cannot be written, and as `inputs_kept` does.
+    Raises: UserError if it cannot be written, and as `protect_inputs` does.
     """
     try:
         if path.is_dir():

@@ -16,11 +16,11 @@ LARGE = 2**22
 
 def require_memory(needed: float, what: str, advice: str) -> None:
     """Raise a UserError if the machine has less memory than ``needed`` bytes; Linux would kill the process."""
-    if needed > (all_of_it := total()):
+    if needed > (all_of_it := total_memory()):
         raise UserError(f"{what} need {needed / 2**30:,.1f} GiB, and the machine has {all_of_it / 2**30:,.1f}", advice)
 
 
-def total() -> int:
+def total_memory() -> int:
     """The machine's memory in bytes."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
@@ -36,7 +36,7 @@ def keep_freed_memory() -> None:
 
 
 @contextlib.contextmanager
-def large_tensors_given_back() -> Iterator[None]:
+def release_large_tensors() -> Iterator[None]:
     """A context in which tensors of at least `LARGE` bytes are returned to the system when freed; afterwards none are.
 
     For computations whose tensors nearly fill the memory and vary in size, which would fragment the heap.

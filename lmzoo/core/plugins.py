@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from importlib.metadata import entry_points
 from traceback import walk_tb
 
-from lmzoo.core.errors import UserError, own_place, shortened
+from lmzoo.core.errors import UserError, error_location, shortened
 
 GROUP = "lmzoo.models"
 """The entry-point group of plug-ins in installed packages; each entry point names a module."""
@@ -58,7 +58,7 @@ def _import(name: str) -> None:
         absent = isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}.")
         if absent and not _inside(error):
             raise UserError(f"{option}: no such module", "install it, or start the command in its folder") from None
-        raise UserError(f"{option}: {own_place(error)}") from error
+        raise UserError(f"{option}: {error_location(error)}") from error
 
 
 def _inside(error: BaseException) -> bool:

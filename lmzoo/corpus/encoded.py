@@ -143,7 +143,7 @@ def encoded(files: Sequence[Path], sums: Checksums | None, form: Form, words: Vo
         return _cached(name, sums) or _encode(files, sums, form, words, path)
 
 
-def learnt_pieces(files: Sequence[Path], sums: Checksums | None, form: Form) -> Subwords:
+def cached_subwords(files: Sequence[Path], sums: Checksums | None, form: Form) -> Subwords:
     """The subwords learned from files, cached.
 
     Args:

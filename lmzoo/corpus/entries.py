@@ -15,7 +15,7 @@ from lmzoo.core.registry import Registry
 from lmzoo.corpus import pydoc
 from lmzoo.corpus.conditions import without_labels
 from lmzoo.corpus.corpus import SPLITS, Context, Corpus
-from lmzoo.corpus.encoded import Limits, encoded, learnt_pieces, text_checksums
+from lmzoo.corpus.encoded import Limits, cached_subwords, encoded, text_checksums
 from lmzoo.corpus.form import Form, FormOptions
 from lmzoo.corpus.held_out import SplitFiles, share, split_holdout
 from lmzoo.corpus.markov import MarkovSource
@@ -226,7 +226,7 @@ def _from_files(
     """Build a corpus from files of any size, with a vocabulary or the limits of that of train."""
     sums = {split: text_checksums(each, form) for split, each in files.items()}
     if form.of_pieces and isinstance(words, Limits):
-        pieces = learnt_pieces(files["train"], sums["train"], form)
+        pieces = cached_subwords(files["train"], sums["train"], form)
         words = Vocabulary(pieces.words, form.cut_by(pieces))
     if not isinstance(words, Limits):
         form = words.form

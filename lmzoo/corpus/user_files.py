@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from lmzoo.core.configs import saved
 from lmzoo.core.errors import UserError, shortened
-from lmzoo.core.files import checked_text, own_lines, text_bytes, unpacked_name
+from lmzoo.core.files import checked_text, decompressed_name, text_bytes, verbatim_lines
 from lmzoo.corpus.form import Form
 from lmzoo.corpus.subwords import Kind, Subwords
 from lmzoo.corpus.vocabulary import ADDED, EOS, UNK, Vocabulary
@@ -40,7 +40,7 @@ def named_after(file: str) -> str:
     path = Path(file)
     while glob.has_magic(path.name):
         path = path.parent
-    return unpacked_name(path).stem or "text"
+    return decompressed_name(path).stem or "text"
 
 
 def form_of_run(source: str) -> dict[str, Any]:
@@ -92,8 +92,8 @@ def read_vocabulary(source: str, form: Form = Form(), option: str = "corpus.voca
     words = _listed(_checked_bytes(file))
     if (line := next((i for i, word in enumerate(words, 1) if word.split() != [word]), None)) is not None:
         raise UserError(f"{option}: {file}: line {line} is not one word", "write a word a line, nothing else")
-    conditions = own_lines(_checked_bytes(path / CONDITIONS)) if (path / CONDITIONS).exists() else []
-    scores = own_lines(_checked_bytes(path / SCORES)) if form.of_pieces else []
+    conditions = verbatim_lines(_checked_bytes(path / CONDITIONS)) if (path / CONDITIONS).exists() else []
+    scores = verbatim_lines(_checked_bytes(path / SCORES)) if form.of_pieces else []
     try:
         if form.of_pieces:
             form = form.cut_by(Subwords.of(cast(Kind, form.unit), words, scores))
@@ -114,10 +114,10 @@ def _listed(data: bytes) -> list[str]:
     without byte order mark and carriage returns.
     """
     if data.startswith(f"{EOS}\n".encode()):
-        return own_lines(data)
+        return verbatim_lines(data)
     data = data.removeprefix(codecs.BOM_UTF8)
     if (words := _arpa_words(data)) is None:
-        return [line.removesuffix("\r") for line in own_lines(data)]
+        return [line.removesuffix("\r") for line in verbatim_lines(data)]
     return words
 
 

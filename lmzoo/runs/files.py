@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from lmzoo.core.errors import UserError, out_of_memory, own_place
-from lmzoo.core.files import atomic_stream, own_lines, read_bytes
+from lmzoo.core.errors import UserError, error_location, out_of_memory
+from lmzoo.core.files import atomic_stream, read_bytes, verbatim_lines
 
 
 @contextlib.contextmanager
@@ -60,7 +60,7 @@ class Files:
     def lines(self, name: str) -> list[str]:
         """The lines of a file of the run."""
         with self.damaged(name):
-            return own_lines(self.read(name))
+            return verbatim_lines(self.read(name))
 
     def read(self, name: str) -> bytes:
         """Read a file of the run; raise a UserError if it is unreadable."""
@@ -108,7 +108,7 @@ class Files:
             if isinstance(error, OSError) or out_of_memory(error):
                 raise
             raise UserError(
-                f"{self.path / name}: cannot be restored: {own_place(error)}",
+                f"{self.path / name}: cannot be restored: {error_location(error)}",
                 "train it again if the file was changed, else correct that line",
             ) from error
 

@@ -13,12 +13,12 @@ from lmzoo.core import files
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import (
     atomic_stream,
+    decompressed_name,
     read_lines,
     read_pieces,
     read_text,
     sha256,
     text_ending,
-    unpacked_name,
     write_atomic,
     write_output,
 )
@@ -163,7 +163,7 @@ PACKED = gzip.compress(b"a b\n", mtime=0)
 
 
 def test_a_name_ends_as_what_is_packed_does():
-    assert [*map(str, map(unpacked_name, map(Path, ("x/A.txt.GZ", "a.zst", "a.txt"))))] == ["A.txt", "a", "a.txt"]
+    assert [*map(str, map(decompressed_name, map(Path, ("x/A.txt.GZ", "a.zst", "a.txt"))))] == ["A.txt", "a", "a.txt"]
     names = ["A.CSV.gz", "a.b.csv", "a.csv.ZST", ".csv", "a.gz", "a", "a.gz.gz"]
     assert [text_ending(Path(name)) for name in names] == [".csv", ".csv", ".csv", ".csv", "", "", ".gz"]
 

@@ -11,7 +11,7 @@ import torch
 from command_line import command
 
 from lmzoo.cli import ending
-from lmzoo.core.memory import keep_freed_memory, large_tensors_given_back
+from lmzoo.core.memory import keep_freed_memory, release_large_tensors
 
 resource = pytest.importorskip("resource")
 
@@ -28,7 +28,7 @@ def test_pages_are_cleared_once_but_where_large_tensors_are_given_back():
     """In a process of its own, whose memory no other test has cut up."""
     script = f"import sys; sys.path[:0] = {sys.path!r}; from test_memory import *; keep_freed_memory()"
     script += "; least = lambda: min(page_faults() for _ in range(5))"
-    script += "\nwith large_tensors_given_back(): print(least())\nprint(least())"
+    script += "\nwith release_large_tensors(): print(least())\nprint(least())"
 
     def faults() -> list[int]:
         done = subprocess.run(
@@ -44,7 +44,7 @@ def test_other_allocators_are_left_alone(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
     monkeypatch.setattr(ctypes, "CDLL", lambda _: pytest.fail("there is no glibc"))
     keep_freed_memory()
-    with large_tensors_given_back():
+    with release_large_tensors():
         pass
 
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.files import foreign, input_stream, output_stream, unpacked
+from lmzoo.core.files import decompressed, input_stream, non_utf8_format, output_stream
 from lmzoo.corpus.lookup import WordTable
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
 from lmzoo.models.ngram.fields import Fields, numbers
@@ -126,7 +126,7 @@ def holds_arpa(path: Path) -> bool:
     with input_stream(path) as file:
         if file.peek(len(KENLM)).startswith(KENLM):
             raise binary_of_kenlm(path)
-        with contextlib.suppress(UserError), unpacked(file, path) as text:
+        with contextlib.suppress(UserError), decompressed(file, path) as text:
             reader = _Reader(path, text)
             return any(reader.any_line().strip() == b"\\data\\" for _ in range(MOST_BLANK))
     return False
@@ -147,7 +147,7 @@ def read_arpa(path: Path) -> tuple[list[str], NGramTable]:
 
     Raises: UserError for a file that cannot be read. It names the first line that is not as expected.
     """
-    with input_stream(path) as file, unpacked(file, path) as text:
+    with input_stream(path) as file, decompressed(file, path) as text:
         return _Reader(path, text).read()
 
 
@@ -157,7 +157,7 @@ class _Reader:
     def __init__(self, path: Path, text: BufferedReader):
         self.path, self.text = path, text
         begin = text.peek(8)
-        form, advice = foreign(begin)
+        form, advice = non_utf8_format(begin)
         if begin.startswith(KENLM):
             raise binary_of_kenlm(path)
         if form:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.memory import large_tensors_given_back
+from lmzoo.core.memory import release_large_tensors
 from lmzoo.core.options import Depth, configured
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.models.ngram.drawing import Drawing
@@ -114,7 +114,7 @@ class NGram(BackoffModel):
             )
 
     def estimate(self, corpus: Corpus) -> None:
-        with large_tensors_given_back():
+        with release_large_tensors():
             smoothing = self.options.inherited(SmoothingOptions)
             self.table = estimate(corpus.splits["train"], self.types, self.order, **smoothing)
 

@@ -15,8 +15,8 @@ from torch.nn import functional as F
 
 from lmzoo.core.checksums import check_recorded
 from lmzoo.core.errors import UserError, pluralize, printable, shortened
-from lmzoo.core.files import NUMBER, foreign, input_stream, unpacked
-from lmzoo.core.memory import total
+from lmzoo.core.files import NUMBER, decompressed, input_stream, non_utf8_format
+from lmzoo.core.memory import total_memory
 from lmzoo.words.vectors.fasttext import buckets_of
 from lmzoo.words.vectors.word_vectors import WordVectors
 
@@ -75,7 +75,7 @@ def read_vectors(path: Path) -> WordVectors:
     own = path.is_dir()
     if own:
         check_recorded(file)
-    with input_stream(file) as stream, unpacked(stream, file) as data:
+    with input_stream(file) as stream, decompressed(stream, file) as data:
         source = _Source(data)
         begin = source.ahead(4)
         try:
@@ -85,7 +85,7 @@ def read_vectors(path: Path) -> WordVectors:
         except (ValueError, OverflowError) as error:
             if isinstance(error, UserError):
                 raise
-            form, advice = foreign(begin)
+            form, advice = non_utf8_format(begin)
             known = advice if form else "word2vec's formats, GloVe's text and fastText's models can be read"
             raise UserError(f"{file}: no file of word vectors ({form or shortened(error)})", known) from None
 
@@ -139,7 +139,7 @@ def _check_shape(size: int, width: int) -> None:
     """Raise a ValueError for a matrix that is too large, or has no columns."""
     if not 1 <= width <= MOST_NUMBERS:
         raise ValueError(f"a vector has {width:,} numbers, and 1 to {MOST_NUMBERS:,} are read")
-    if 4 * size * width > total():
+    if 4 * size * width > total_memory():
         raise ValueError(f"{size:,} vectors of {width:,} numbers need more than the memory of this machine")
 
 

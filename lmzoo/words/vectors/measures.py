@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError, shortened
-from lmzoo.core.files import NUMBER, read_lines, unpacked_name
+from lmzoo.core.files import NUMBER, decompressed_name, read_lines
 from lmzoo.words.vectors.word_vectors import WordVectors
 
 QUESTIONS = 512
@@ -72,7 +72,7 @@ class Pairs:
                 raise UserError(f"{file}, line {number}: {what}", "a decimal point parts a number, no comma")
             pairs.append((first.lower(), second.lower()))
             judged.append(float(score))
-        return cls(unpacked_name(file).stem, pairs, judged)
+        return cls(decompressed_name(file).stem, pairs, judged)
 
     def measure(self, vectors: WordVectors) -> Similarity:
         """Spearman's correlation of the pairs' cosines with what people judged."""
@@ -106,7 +106,7 @@ class Questions:
     def read(cls, file: Path) -> "Questions":
         """word2vec's format, four words a line below lines ``: SECTION``; a UserError that names another line."""
         sections: dict[str, list[tuple[str, ...]]] = {}
-        section = unpacked_name(file).stem
+        section = decompressed_name(file).stem
         for number, line in enumerate(read_lines(file), start=1):
             words = tuple(line.lower().split())
             if words[:1] == (":",):
