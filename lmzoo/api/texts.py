@@ -87,7 +87,7 @@ class Texts:
 
     def words(self) -> Iterator[list[str]]:
         """The words of each line, and `<eos>`."""
-        words_of = self.vocabulary.form.forwards.words
+        words_of = self.vocabulary.form.without_reverse.words
         return ([*words_of(line), EOS] for line in self.lines)
 
 

@@ -40,7 +40,7 @@ def parts(vocabulary: Vocabulary, file: Path) -> Iterator[tuple[list[str], Tenso
     """
     words, tokens = list[str](), torch.empty(0, dtype=torch.int64)
     for piece, numbers in vocabulary.encode_pieces(reading(file, of_words=vocabulary.form.spaced), str(file)):
-        words += vocabulary.form.forwards.prepared(piece).decode().split()
+        words += vocabulary.form.without_reverse.prepared(piece).decode().split()
         tokens = torch.cat([tokens, numbers])
         ends = (tokens == EOS_ID).nonzero()[:, 0] + 1
         if max(len(line) for line in tokens.tensor_split(ends)) > LONGEST_LINE + 1:

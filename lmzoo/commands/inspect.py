@@ -60,7 +60,7 @@ class Inspector:
         tokens = self.vocabulary.encode([text], "--sentence")
         order = self.vocabulary.text_order(tokens)
         known = known_words(self.model, self.vocabulary)[tokens[order]]
-        words = as_read([*self.vocabulary.form.forwards.words(text), EOS], known.tolist())
+        words = as_read([*self.vocabulary.form.without_reverse.words(text), EOS], known.tolist())
         reading = read(self.model, tokens)
         if reading.logprob == -math.inf:
             problem = f"--sentence '{text}': has probability 0 under the model, so no path is likelier than another"

@@ -55,7 +55,7 @@ def main() -> int:
         text = task.read(text_file(arguments), labelled=arguments.plot is not None)
     warn(Run(arguments.run).unfinished())
     if arguments.best is None:
-        labels = [task.plain(predicted) for predicted in labeller.label(text.sentences)]
+        labels = [task.to_text_scheme(predicted) for predicted in labeller.label(text.sentences)]
         written = text.written(labels).decode()
         print(for_output(written, "\n\t"), end="")
         if arguments.plot:
@@ -97,7 +97,11 @@ def best(labeller: ChainLabeller, task: Task, sentence: Sentence, number: int) -
     tried = number
     while True:
         paths = labeller.k_best(sentence, tried)
-        labellings = [(logprob, task.plain(path)) for logprob, path in paths if task.coded(task.plain(path)) == path]
+        labellings = [
+            (logprob, task.to_text_scheme(path))
+            for logprob, path in paths
+            if task.to_model_scheme(task.to_text_scheme(path)) == path
+        ]
         if len(labellings) >= number or len(paths) < tried:
             return labellings[:number]
         tried *= 2

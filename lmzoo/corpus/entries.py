@@ -21,7 +21,7 @@ from lmzoo.corpus.held_out import SplitFiles, share, split_holdout
 from lmzoo.corpus.markov import MarkovSource
 from lmzoo.corpus.sources import Pinned, fetch_splits
 from lmzoo.corpus.subwords import Kind, learn_subwords
-from lmzoo.corpus.user_files import named_after, read_vocabulary, text_files
+from lmzoo.corpus.user_files import name_of_file, read_vocabulary, text_files
 from lmzoo.corpus.vocabulary import EOS, UNK, Lexicon, RawText, UnknownWordError, Vocabulary
 
 corpora = Registry("corpus")
@@ -39,7 +39,7 @@ def corpus_label(options: Mapping[str, Any]) -> str:
     if options.get("name") != "text":
         return str(options.get("name"))
     train = options.get("train") or "text"  # not validated yet
-    name = str(options.get("label") or named_after(str(train[0] if isinstance(train, list | tuple) else train)))
+    name = str(options.get("label") or name_of_file(str(train[0] if isinstance(train, list | tuple) else train)))
     return f"{name}-reversed" if options.get("reverse") is True else name
 
 
@@ -227,7 +227,7 @@ def _from_files(
     sums = {split: text_checksums(each, form) for split, each in files.items()}
     if form.of_pieces and isinstance(words, Limits):
         pieces = cached_subwords(files["train"], sums["train"], form)
-        words = Vocabulary(pieces.words, form.cut_by(pieces))
+        words = Vocabulary(pieces.words, form.with_pieces(pieces))
     if not isinstance(words, Limits):
         form = words.form
     train = encoded(files["train"], sums["train"], form, words)
@@ -258,7 +258,7 @@ def _labelled(
     if form.of_pieces and isinstance(words, Limits):
         lines = (form.cleaned(line) for _, data in texts["train"] for line in data.decode().split("\n"))
         pieces = learn_subwords(lines, cast(Kind, form.unit), form.subwords)
-        words = Vocabulary(pieces.words, form.cut_by(pieces))
+        words = Vocabulary(pieces.words, form.with_pieces(pieces))
     if isinstance(words, Limits):
         lexicon = Lexicon(form)
         for where, data in texts["train"]:

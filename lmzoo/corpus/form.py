@@ -71,11 +71,11 @@ class Form(FormOptions):
         return self.unit != "char"
 
     @property
-    def forwards(self) -> "Form":
+    def without_reverse(self) -> "Form":
         """This form with words in the order of the text."""
         return replace(self, reverse=False) if self.reverse else self
 
-    def cut_by(self, pieces: Subwords) -> "Form":
+    def with_pieces(self, pieces: Subwords) -> "Form":
         """A copy with pieces for subwords."""
         return replace(self, pieces=pieces)
 
@@ -99,13 +99,13 @@ class Form(FormOptions):
             return "".join(map(character, words))
         return joined(words) if self.of_pieces else " ".join(words)
 
-    def makes(self, word: str) -> bool:
+    def can_contain(self, word: str) -> bool:
         """Whether a text can contain this word, such as N for a number."""
         if self.pieces is not None:
             return word in self.pieces.words
         return word in self.words(f"{character(word) if self.unit == 'char' else word} 7")
 
-    def changes(self) -> list[str]:
+    def changed_options(self) -> list[str]:
         """The options that differ from the default, as on a command line."""
         usual = Form().options
         return [f"corpus.{name}={plain(v)}" for name, v in self.options.items() if v != usual.get(name)]

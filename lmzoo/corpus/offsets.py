@@ -11,7 +11,7 @@ _OF_BYTE = {*BYTES}
 
 
 def word_offsets(line: str, form: Form, tokenizer: str | None = None) -> Places:
-    """The beginning and the end in a line of each of its words, ``form.forwards.words``, and of the end of the line.
+    """The beginning and end in a line of each of its words, ``form.without_reverse.words``, and of the end of the line.
 
     What a tokenizer leaves out lies between words. A piece for a byte of a character is at the character.
 

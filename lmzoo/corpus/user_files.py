@@ -35,7 +35,7 @@ def text_files(named: str | Sequence[str]) -> list[Path]:
     return files
 
 
-def named_after(file: str) -> str:
+def name_of_file(file: str) -> str:
     """The name of a text, from its first file, or the folder of a pattern."""
     path = Path(file)
     while glob.has_magic(path.name):
@@ -54,7 +54,7 @@ def form_of_run(source: str) -> dict[str, Any]:
     return {"unit": "word"} if config else {}
 
 
-def unlike(source: str, form: Form) -> str | None:
+def form_difference(source: str, form: Form) -> str | None:
     """The first difference between the text processing of a run and a form, as a sentence; None if they agree."""
     options = form.options
     for option, value in form_of_run(source).items():
@@ -85,7 +85,7 @@ def read_vocabulary(source: str, form: Form = Form(), option: str = "corpus.voca
     path = Path(source)
     if form.of_pieces and not (path / SCORES).exists():
         raise UserError(f"{option}: {path} has no pieces of words", f"name a run of corpus.unit={form.unit}")
-    if problem := unlike(source, form):
+    if problem := form_difference(source, form):
         words_alone = f", or set corpus.vocabulary={path / 'vocabulary.txt'} to take the words alone"
         raise UserError(f"{option}: {problem}", f"repeat its option{'' if form.of_pieces else words_alone}")
     file = words_file(source)
@@ -96,7 +96,7 @@ def read_vocabulary(source: str, form: Form = Form(), option: str = "corpus.voca
     scores = verbatim_lines(_checked_bytes(path / SCORES)) if form.of_pieces else []
     try:
         if form.of_pieces:
-            form = form.cut_by(Subwords.of(cast(Kind, form.unit), words, scores))
+            form = form.with_pieces(Subwords.of(cast(Kind, form.unit), words, scores))
         return Vocabulary(words if words[:1] == [EOS] else [EOS, *words], form, conditions)
     except ValueError as error:
         raise UserError(f"{option}: {file}: {error}", "name a run, or a file with a word a line") from None

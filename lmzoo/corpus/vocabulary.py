@@ -38,7 +38,7 @@ RawText = bytes | Iterable[str]
 """A text: UTF-8 in which every line ends with a line feed, or a sequence of lines."""
 
 
-def in_another_form(word: str, words: Container[str]) -> bool:
+def has_other_normal_form(word: str, words: Container[str]) -> bool:
     """Whether another Unicode normal form of a word, which looks the same, is among ``words``."""
     if word.isascii():
         return False
@@ -154,7 +154,7 @@ class Vocabulary:
             )
         word = next(word for word in words if word not in self.index)
         problem = f"{where}, line {number}: '{word}' is not in the vocabulary"
-        if in_another_form(word, self.index):
+        if has_other_normal_form(word, self.index):
             return UserError(f"{problem} but in another Unicode normal form", "bring the texts to one")
         return UnknownWordError(
             f"{problem}, which has no {UNK}",
@@ -168,7 +168,7 @@ class Vocabulary:
         with punctuation, such as "end." beside "end", which are those of raw prose."""
         found = [f"'{word}' is a word like others; only {UNK} stands for unknown words, so write it so in the texts"
                  for word in self.words if LIKE_UNK.fullmatch(word)]  # fmt: skip
-        if twice := [word for word in self.words if in_another_form(word, self.index)]:
+        if twice := [word for word in self.words if has_other_normal_form(word, self.index)]:
             found.append(f"{len(twice)} words are there in another Unicode normal form, too, such as '{twice[0]}'; "
                          "bring the texts to one")  # fmt: skip
         return found + ([] if self.form.tokenizer else self._prose())

@@ -16,10 +16,10 @@ from lmzoo.core.options import Count, Depth, Dropout, Idle, NonNegative, Size, S
 from lmzoo.corpus import Vocabulary
 from lmzoo.labels.chain import Scores, batches, log_partition, score
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.gradient import DescentOptions, NetworkLabeller, placed, start_from
+from lmzoo.labels.gradient import DescentOptions, NetworkLabeller, initialize_embeddings, to_device
 from lmzoo.labels.lexical import Lexical
 from lmzoo.labels.linear_chain import ChainLabeller
-from lmzoo.labels.model import FEWER, StateDict, labellers, numbered, packed, unpacked
+from lmzoo.labels.model import FEWER, StateDict, decode_strings, encode_strings, index_labels, labellers
 from lmzoo.labels.network import Inputs, Network, Pooling
 from lmzoo.models.neural.recurrent import Recurrent
 from lmzoo.protocol.model import LanguageModel
@@ -99,7 +99,7 @@ class BiRNN(NetworkLabeller[Network], ChainLabeller):
         letters = sorted({letter for sentence in sentences for word in sentence.words for letter in word})
         if self.lexical is not None:
             self.lexical.start(sentences)
-        self.labels, self.gold = numbered(sentences)
+        self.labels, self.gold = index_labels(sentences)
         F, K = len(self.lexical.numbers) if self.lexical is not None else 0, len(self.labels)
         require_memory(4 * 4 * (F + K) * K, f"the weights of {K:,} labels, their neighbours and {F:,} features", FEWER)
         self.set_tables([["", "", *entries] for entries in (sorted(counts), *columns, letters)])
@@ -115,7 +115,7 @@ class BiRNN(NetworkLabeller[Network], ChainLabeller):
         return Network([len(table) for table in self.tables], len(self.labels), features, **self.shape)
 
     def begin(self) -> None:
-        start_from(self.vectors, self.network.embeddings[0].get_parameter("weight"), self.tables[0][2:])
+        initialize_embeddings(self.vectors, self.network.embeddings[0].get_parameter("weight"), self.tables[0][2:])
         if self.source is not None:
             run, vocabulary = self.opener.language_model("labeller.from", self.source)
             self.inherit(run.model, vocabulary)
@@ -173,21 +173,23 @@ class BiRNN(NetworkLabeller[Network], ChainLabeller):
         words = inputs.columns[0]
         inputs.columns[0] = words.masked_fill(self.once[words] & (torch.rand(words.shape) < self.unknown), UNKNOWN)
         gold = pad_sequence([self.gold[i] for i in batch], batch_first=True)
-        scores = self.network(placed(inputs, self.device))
+        scores = self.network(to_device(inputs, self.device))
         return (log_partition(scores) - score(scores, gold.to(self.device))).sum() / scores.lengths.sum(), 1
 
     def vocabularies(self) -> StateDict:
         features = {} if self.lexical is None else self.lexical.state_dict()
-        tables = {f"table{i}": packed(table) for i, table in enumerate(self.tables)}
-        return {"labels": packed(self.labels), **tables, **features}
+        tables = {f"table{i}": encode_strings(table) for i, table in enumerate(self.tables)}
+        return {"labels": encode_strings(self.labels), **tables, **features}
 
     def load_vocabularies(self, state: Mapping[str, Tensor]) -> None:
         if self.lexical is not None:
             self.lexical.load_state_dict(state)
-        self.labels = unpacked(state["labels"])
-        self.set_tables([unpacked(state[f"table{i}"]) for i in range(sum(name.startswith("table") for name in state))])
+        self.labels = decode_strings(state["labels"])
+        self.set_tables(
+            [decode_strings(state[f"table{i}"]) for i in range(sum(name.startswith("table") for name in state))]
+        )
 
     def scores(self, sentences: Sequence[Sentence]) -> Scores:
         with self.labelling():
-            emission, moves, start, lengths = self.network(placed(self._inputs(sentences), self.device))
+            emission, moves, start, lengths = self.network(to_device(self._inputs(sentences), self.device))
         return Scores(emission.cpu(), moves.detach().cpu(), start.detach().cpu(), lengths.cpu())

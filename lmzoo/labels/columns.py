@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lmzoo.core.errors import UserError, pluralize, shortened
 from lmzoo.core.files import text_ending
-from lmzoo.labels.formats import LabelledText, Layout, Place, Sentence, Separator, is_stranger, whole_lines
+from lmzoo.labels.formats import LabelledText, Layout, Place, Sentence, Separator, looks_like_word, whole_lines
 
 UNIVERSAL_BEGIN = re.compile(r"(1|1-[0-9]+|0\.1)((\t[^\t]*){9}|([ \t]+[^ \t]+){9}[ \t]*)$")
 """The first word, range or empty node of CoNLL-U; editors may have replaced tabs by spaces."""
@@ -231,7 +231,7 @@ class ColumnText(LabelledText):
         if label >= self.width or self.separator == "CoNLL-U" or not self.train:
             return
         words = [number for row in self.rows for number in row]
-        strangers = [n for n in words if is_stranger(self._fields(n)[label].strip(), self.train.labels)]
+        strangers = [n for n in words if looks_like_word(self._fields(n)[label].strip(), self.train.labels)]
         if 2 * len(strangers) > len(words):
             word = shortened(self._fields(strangers[0])[label], 40)
             unknown = f"has '{word}' for a label, which the run has not learnt"

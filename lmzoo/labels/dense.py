@@ -15,8 +15,8 @@ from lmzoo.core.errors import UserError, error_prefix
 from lmzoo.core.options import Bounds, Idle, NonNegative, Options, Source
 from lmzoo.corpus.vocabulary import EOS_ID, UNK, reversed_order
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.lexical import entry, log_covered
-from lmzoo.labels.model import Opener, StateDict, packed, under, unpacked
+from lmzoo.labels.lexical import entry, log_coverage
+from lmzoo.labels.model import Opener, StateDict, decode_strings, encode_strings, strip_prefix
 from lmzoo.protocol.abilities import Encoder
 from lmzoo.protocol.encoder import embed_lines
 from lmzoo.protocol.model import LanguageModel, evaluating, models
@@ -79,15 +79,15 @@ class WordEncoder:
     def state_dict(self) -> StateDict:
         """The state that `vectors` depends on."""
         state = {f"weights.{name}": value for name, value in self.model.state_dict().items()}
-        state |= {"options": packed([json.dumps(dict(self.options))]), "words": packed(self.words)}
+        state |= {"options": encode_strings([json.dumps(dict(self.options))]), "words": encode_strings(self.words)}
         return state | {"reverse": torch.tensor(self.reverse)}
 
     @classmethod
     def from_state(cls, name: str, state: Mapping[str, Tensor]) -> "WordEncoder":
         """Restore an encoder from its `state_dict`."""
-        options, words = json.loads(unpacked(state["options"])[0]), unpacked(state["words"])
+        options, words = json.loads(decode_strings(state["options"])[0]), decode_strings(state["words"])
         model: LanguageModel = models.build(options, vocabulary_size=len(words))
-        model.load_state_dict(under("weights.", state))
+        model.load_state_dict(strip_prefix("weights.", state))
         return cls(name, model.eval(), options, words, bool(state["reverse"]))
 
 
@@ -130,10 +130,10 @@ class Dense:
             with error_prefix("labeller.vectors"):
                 read = read_vectors(Path(self.vectors))
             self.table, self.matrix = read.lower | read.index, read.matrix
-            log_covered(self.vectors, self.table, sentences)
+            log_coverage(self.vectors, self.table, sentences)
         self.encoders = [WordEncoder.of(name, opener) for name in self.names.values()]
         for encoder in self.encoders:
-            log_covered(encoder.name, encoder.words, sentences)
+            log_coverage(encoder.name, encoder.words, sentences)
         parts = self._parts(sentences)
         squares = [float(part.double().square().mean()) for part in parts]
         if self.vectors is not None and squares[0] == 0:
@@ -165,7 +165,7 @@ class Dense:
         if self.vectors is not None:
             by_row = sorted(self.table.items(), key=lambda item: item[1])
             rows = torch.tensor([row for _, row in by_row])
-            state |= {"vectors.words": packed([word for word, _ in by_row]), "vectors.rows": rows}
+            state |= {"vectors.words": encode_strings([word for word, _ in by_row]), "vectors.rows": rows}
             state["vectors.matrix"] = self.matrix
         for prefix, encoder in zip(self.names, self.encoders, strict=True):
             state |= {prefix + name: value for name, value in encoder.state_dict().items()}
@@ -176,8 +176,10 @@ class Dense:
         self.scales = state.get("scales", self.scales)
         if self.vectors is not None:
             self.matrix = state["vectors.matrix"]
-            self.table = dict(zip(unpacked(state["vectors.words"]), state["vectors.rows"].tolist(), strict=True))
-        self.encoders = [WordEncoder.from_state(name, under(prefix, state)) for prefix, name in self.names.items()]
+            self.table = dict(zip(decode_strings(state["vectors.words"]), state["vectors.rows"].tolist(), strict=True))
+        self.encoders = [
+            WordEncoder.from_state(name, strip_prefix(prefix, state)) for prefix, name in self.names.items()
+        ]
 
     @property
     def width(self) -> int:

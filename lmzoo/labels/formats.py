@@ -82,7 +82,7 @@ def whole_lines(path: Path) -> list[str]:
     return list(io.StringIO(read_text(path).decode(), newline="\n"))
 
 
-def is_stranger(label: str, known_labels: Collection[str]) -> bool:
+def looks_like_word(label: str, known_labels: Collection[str]) -> bool:
     """Whether a string in the column of labels is a word rather than a label, ``_`` or the like."""
     return label not in known_labels and any(map(str.isalnum, label))
 
@@ -104,7 +104,7 @@ class LineText(LabelledText):
                 label, text = "", line
             elif not label:
                 raise UserError(f"{path}: line {number} has no label", advice)
-            elif not labelled and known_labels and is_stranger(label, known_labels):
+            elif not labelled and known_labels and looks_like_word(label, known_labels):
                 unknown = f"has '{shortened(label, 40)}' for a label, which the run has not learnt"
                 raise UserError(f"{path}: line {number} {unknown}", f"{advice}, or a text without a tab")
             if not text.split():

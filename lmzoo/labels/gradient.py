@@ -13,7 +13,7 @@ from lmzoo.core.options import BelowOne, NonNegative, Options, Size, configured
 from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.vocabulary import EOS
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import Labeller, StateDict, under
+from lmzoo.labels.model import Labeller, StateDict, strip_prefix
 from lmzoo.models.neural.pretrained import Pretrained
 
 PREFIX = "network."
@@ -128,21 +128,21 @@ class NetworkLabeller(Labeller, Generic[N]):
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         self.load_vocabularies(state)
         network = self.build()
-        network.load_state_dict(under(PREFIX, state))
+        network.load_state_dict(strip_prefix(PREFIX, state))
         self.network = network.to(self.device)
 
 
-def placed(value: Any, device: torch.device) -> Any:
+def to_device(value: Any, device: torch.device) -> Any:
     """Move tensors in tuples and lists to a device."""
     if isinstance(value, list):
-        return [placed(part, device) for part in value]
+        return [to_device(part, device) for part in value]
     if isinstance(value, tuple):
-        parts = [placed(part, device) for part in value]
+        parts = [to_device(part, device) for part in value]
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     return value.to(device) if hasattr(value, "to") else value
 
 
-def start_from(vectors: str | None, weight: Tensor, words: Sequence[str]) -> None:
+def initialize_embeddings(vectors: str | None, weight: Tensor, words: Sequence[str]) -> None:
     """Initialize the last rows of an embedding, those of ``words``, from word vectors, if any, as `Pretrained` does."""
     rows = [" " if word == EOS else word for word in words]  # since <eos> has no vector, and is the first row
     Pretrained(vectors, False, weight.detach()[-1 - len(words) :], ("labeller.vectors", "labeller.embedding")).estimate(

@@ -11,7 +11,7 @@ from torch import Tensor
 from lmzoo.core.memory import require_memory
 from lmzoo.core.options import Depth, Options, Size, configured
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import FEWER, Labeller, StateDict, labellers, packed, unpacked
+from lmzoo.labels.model import FEWER, Labeller, StateDict, decode_strings, encode_strings, labellers
 
 LEAST = 1e-3
 """Tags of an unknown word below this fraction of the largest probability are not considered (Brants's beam)."""
@@ -150,15 +150,15 @@ class HmmTagger(Labeller):
         word, state = np.nonzero(table)
         arrays = {"word": word, "state": state, "count": table[word, state], "scores": self.scores}
         return {
-            "words": packed([*self.counts]),
-            "labels": packed([label for label, _ in self.states]),
+            "words": encode_strings([*self.counts]),
+            "labels": encode_strings([label for label, _ in self.states]),
             "capitals": torch.tensor([capital for _, capital in self.states]),
             **{name: torch.from_numpy(values) for name, values in arrays.items()},
         }
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        states = [*zip(unpacked(state["labels"]), state["capitals"].tolist(), strict=True)]
-        words = unpacked(state["words"])
+        states = [*zip(decode_strings(state["labels"]), state["capitals"].tolist(), strict=True)]
+        words = decode_strings(state["words"])
         table = np.zeros((len(words), len(states)))
         table[state["word"].numpy(), state["state"].numpy()] = state["count"].numpy()
         self._learn(states, dict(zip(words, table, strict=True)), state["scores"].numpy())

@@ -12,7 +12,7 @@ from torch import Tensor
 from lmzoo.core.errors import UserError, error_prefix
 from lmzoo.corpus.vocabulary import EOS, UNK
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import StateDict, packed, unpacked
+from lmzoo.labels.model import StateDict, decode_strings, encode_strings
 from lmzoo.numerics.sparse import SparseRows
 from lmzoo.words.merging import read_paths
 
@@ -29,7 +29,7 @@ def entry(word: str, table: Mapping[str, T]) -> T | None:
     return next((table[form] for form in forms if form in table and form != EOS), None)
 
 
-def log_covered(source: str, words: Collection[str], sentences: Sequence[Sentence]) -> int:
+def log_coverage(source: str, words: Collection[str], sentences: Sequence[Sentence]) -> int:
     """Log and return the number of words of train found by `entry`, not counting `<unk>`."""
     train, table = {word for sentence in sentences for word in sentence.words}, dict.fromkeys(words, True)
     table.pop(UNK, None)
@@ -105,7 +105,7 @@ class Lexical:
         if self.clusters is not None:
             with error_prefix("labeller.clusters"):
                 self.paths = read_paths(Path(self.clusters))
-            if not log_covered(self.clusters, self.paths, sentences):
+            if not log_coverage(self.clusters, self.paths, sentences):
                 raise UserError(f"labeller.clusters: {self.clusters} has none of the words of train")
         counts = Counter(name for sentence in sentences for row in templates(sentence, self.paths) for name in row)
         self.numbers = {name: i for i, name in enumerate(n for n, c in counts.items() if c >= self.min_count)}
@@ -119,11 +119,14 @@ class Lexical:
         return SparseRows.of(rows, len(self.numbers))
 
     def state_dict(self) -> StateDict:
-        words = {"clusters.words": packed([*self.paths]), "clusters.paths": packed([*self.paths.values()])}
-        return (words if self.paths else {}) | {"features": packed([*self.numbers])}
+        words = {
+            "clusters.words": encode_strings([*self.paths]),
+            "clusters.paths": encode_strings([*self.paths.values()]),
+        }
+        return (words if self.paths else {}) | {"features": encode_strings([*self.numbers])}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         if self.clusters is not None:
-            words, paths = unpacked(state["clusters.words"]), unpacked(state["clusters.paths"])
+            words, paths = decode_strings(state["clusters.words"]), decode_strings(state["clusters.paths"])
             self.paths = dict(zip(words, paths, strict=True))
-        self.numbers = {name: i for i, name in enumerate(unpacked(state["features"]))}
+        self.numbers = {name: i for i, name in enumerate(decode_strings(state["features"]))}

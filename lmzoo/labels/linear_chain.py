@@ -13,7 +13,7 @@ from lmzoo.core.options import Options, Size, Source, configured
 from lmzoo.labels.chain import Scores, batches, best, k_best, log_partition
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.lexical import Lexical
-from lmzoo.labels.model import FEWER, Labeller, StateDict, numbered, packed, unpacked
+from lmzoo.labels.model import FEWER, Labeller, StateDict, decode_strings, encode_strings, index_labels
 from lmzoo.numerics.sparse import SparseRows
 
 BATCH = 4096
@@ -77,7 +77,7 @@ class LexicalChain(ChainLabeller):
     def read(self, sentences: Sequence[Sentence]) -> tuple[SparseRows, Tensor, list[int]]:
         """Read train. Returns: the features of its N words, their labels (N,), and sentence lengths."""
         self.lexical.start(sentences)
-        self.labels, gold = numbered(sentences)
+        self.labels, gold = index_labels(sentences)
         F, K = len(self.lexical.numbers), len(self.labels)
         require_memory(2 * 8 * (F + K) * K, f"the weights of {F:,} features and {K:,} labels", FEWER)
         return self.lexical.rows(sentences), torch.cat(gold), [len(labels) for labels in gold]
@@ -86,12 +86,18 @@ class LexicalChain(ChainLabeller):
         table, moves, start = self.weights
         place = table.flatten().nonzero()[:, 0]
         weight = table.flatten()[place]
-        trained = {"labels": packed(self.labels), "place": place, "weight": weight, "moves": moves, "start": start}
+        trained = {
+            "labels": encode_strings(self.labels),
+            "place": place,
+            "weight": weight,
+            "moves": moves,
+            "start": start,
+        }
         return self.lexical.state_dict() | trained
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         self.lexical.load_state_dict(state)
-        self.labels = unpacked(state["labels"])
+        self.labels = decode_strings(state["labels"])
         F, K = len(self.lexical.numbers), len(self.labels)
         table = torch.zeros(F * K)
         table[state["place"]] = state["weight"]

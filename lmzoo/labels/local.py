@@ -16,7 +16,7 @@ from lmzoo.core.options import Bounds, Count, NonNegative, Size, configured
 from lmzoo.labels.dense import NONE, Dense, DenseOptions
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.gradient import DescentOptions, NetworkLabeller
-from lmzoo.labels.model import StateDict, labellers, numbered, packed, unpacked
+from lmzoo.labels.model import StateDict, decode_strings, encode_strings, index_labels, labellers
 
 
 class LocalOptions(DescentOptions, DenseOptions):
@@ -46,7 +46,7 @@ class Local(NetworkLabeller[nn.Sequential]):
     def read(self, sentences: Sequence[Sentence]) -> None:
         self.features = self.dense.start(sentences, self.opener).to(self.device)
         self.width = self.features.shape[1]
-        self.labels, gold = numbered(sentences)
+        self.labels, gold = index_labels(sentences)
         self.gold = torch.cat(gold).to(self.device)
 
     def build(self) -> nn.Sequential:
@@ -62,10 +62,10 @@ class Local(NetworkLabeller[nn.Sequential]):
         return F.cross_entropy(self.network(self.features[words]), self.gold[words]), 1
 
     def vocabularies(self) -> StateDict:
-        return {"labels": packed(self.labels), **self.dense.state_dict()}
+        return {"labels": encode_strings(self.labels), **self.dense.state_dict()}
 
     def load_vocabularies(self, state: Mapping[str, Tensor]) -> None:
-        self.labels = unpacked(state["labels"])
+        self.labels = decode_strings(state["labels"])
         self.dense.load_state_dict(state)
         self.width = self.dense.width
 

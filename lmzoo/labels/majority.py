@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import Labeller, StateDict, labellers, packed, unpacked
+from lmzoo.labels.model import Labeller, StateDict, decode_strings, encode_strings, labellers
 
 
 @labellers.register("majority")
@@ -22,11 +22,14 @@ class Majority(Labeller):
         self.default = sum(counts.values(), Counter()).most_common(1)[0][0]
 
     def state_dict(self) -> StateDict:
-        return {"words": packed([*self.labels]), "labels": packed([*self.labels.values(), self.default])}
+        return {
+            "words": encode_strings([*self.labels]),
+            "labels": encode_strings([*self.labels.values(), self.default]),
+        }
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        *labels, self.default = unpacked(state["labels"])
-        self.labels = dict(zip(unpacked(state["words"]), labels, strict=True))
+        *labels, self.default = decode_strings(state["labels"])
+        self.labels = dict(zip(decode_strings(state["words"]), labels, strict=True))
 
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
         return [[self.labels.get(word, self.default) for word in sentence.words] for sentence in sentences]

@@ -22,26 +22,26 @@ LabelKind = Literal["words", "text", "tree"]
 """The unit of labels: each word of a sentence, a whole text, each node of a tree."""
 
 StateDict = dict[str, Tensor]
-"""Tensors by name; strings are `packed`."""
+"""Tensors by name; strings are `encode_strings`."""
 
 
-def packed(texts: Sequence[str]) -> Tensor:
+def encode_strings(texts: Sequence[str]) -> Tensor:
     """Encode strings without line feeds as (N,) bytes for a `StateDict`."""
     data = bytearray("\n".join(texts).encode())
     return torch.frombuffer(data, dtype=torch.uint8).clone() if data else torch.zeros(0, dtype=torch.uint8)
 
 
-def unpacked(data: Tensor) -> list[str]:
-    """Decode the strings of `packed`."""
+def decode_strings(data: Tensor) -> list[str]:
+    """Decode the strings of `encode_strings`."""
     return data.numpy().tobytes().decode().split("\n")
 
 
-def under(prefix: str, state: Mapping[str, Tensor]) -> StateDict:
+def strip_prefix(prefix: str, state: Mapping[str, Tensor]) -> StateDict:
     """The tensors whose names begin with a prefix, with the prefix removed."""
     return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
 
 
-def numbered(sentences: Sequence[Sentence]) -> tuple[list[str], list[Tensor]]:
+def index_labels(sentences: Sequence[Sentence]) -> tuple[list[str], list[Tensor]]:
     """The sorted labels of sentences, and the int64 indices of each sentence's labels."""
     labels = sorted({label for sentence in sentences for label in sentence.labels})
     number = {label: i for i, label in enumerate(labels)}

@@ -16,7 +16,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.extras import import_optional
 from lmzoo.core.options import Bounds, Depth, Options, Probability, Seed, Size, configured
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import Labeller, StateDict, labellers, packed, unpacked
+from lmzoo.labels.model import Labeller, StateDict, decode_strings, encode_strings, labellers
 from lmzoo.numerics.sparse import SparseRows
 
 Positive = Annotated[float, Bounds(low=1e-10, high=1e10)]
@@ -74,12 +74,12 @@ class NGramLabeller(Labeller):
         return list(dict.fromkeys([*grams, *beginnings]))
 
     def state_dict(self) -> StateDict:
-        grams, labels = packed([*self.grams]), packed(self.labels)
+        grams, labels = encode_strings([*self.grams]), encode_strings(self.labels)
         return {"grams": grams, "labels": labels, "weights": self.weights, "bias": self.bias}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        self.labels = unpacked(state["labels"])
-        self.grams = {gram: i for i, gram in enumerate(unpacked(state["grams"]))}
+        self.labels = decode_strings(state["labels"])
+        self.grams = {gram: i for i, gram in enumerate(decode_strings(state["grams"]))}
         self.weights, self.bias = state["weights"], state["bias"]
 
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:

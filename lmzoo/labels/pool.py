@@ -14,7 +14,7 @@ from lmzoo.core.options import Options, Source, configured
 from lmzoo.labels.chain import Scores
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.linear_chain import ChainLabeller
-from lmzoo.labels.model import StateDict, labellers, packed, under, unpacked
+from lmzoo.labels.model import StateDict, decode_strings, encode_strings, labellers, strip_prefix
 
 
 class PoolOptions(Options):
@@ -64,14 +64,14 @@ class Pool(ChainLabeller):
         return Scores(emission, moves, start, each[0].lengths)
 
     def state_dict(self) -> StateDict:
-        state = {"options": packed([json.dumps(chosen) for chosen in self.options])}
+        state = {"options": encode_strings([json.dumps(chosen) for chosen in self.options])}
         for k, part in enumerate(self.parts):
             state |= {f"{k}.{name}": value for name, value in part.state_dict().items()}
         return state
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        options = [json.loads(line) for line in unpacked(state["options"])]
+        options = [json.loads(line) for line in decode_strings(state["options"])]
         parts: list[ChainLabeller] = [labellers.build(chosen) for chosen in options]
         for k, part in enumerate(parts):
-            part.load_state_dict(under(f"{k}.", state))
+            part.load_state_dict(strip_prefix(f"{k}.", state))
         self._be(options, parts)

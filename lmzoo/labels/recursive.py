@@ -11,8 +11,8 @@ from torch.nn import functional as F
 
 from lmzoo.core.options import Dropout, NonNegative, Size, Source, configured
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.gradient import DescentOptions, NetworkLabeller, placed, start_from
-from lmzoo.labels.model import StateDict, labellers, numbered, packed, unpacked
+from lmzoo.labels.gradient import DescentOptions, NetworkLabeller, initialize_embeddings, to_device
+from lmzoo.labels.model import StateDict, decode_strings, encode_strings, index_labels, labellers
 from lmzoo.labels.tree_network import RNTN, Forest, Recursive, TreeLSTM, TreeNetwork, forest
 from lmzoo.labels.trees import SENTIMENTS, Tree, polarity_accuracy
 
@@ -64,7 +64,7 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
         self.sentences = sentences
         counts = Counter(word.lower() for sentence in sentences for word in sentence.words)
         self.set_words(sorted(counts))
-        self.labels, self.gold = numbered(sentences)
+        self.labels, self.gold = index_labels(sentences)
         self.once = torch.tensor([False, *(counts[word] == 1 for word in self.words)])
 
     def set_words(self, words: Sequence[str]) -> None:
@@ -77,7 +77,7 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
         return TreeNetwork(words, labels, self.embedding, self.cell, self.dropout, self.scale)
 
     def begin(self) -> None:
-        start_from(self.vectors, self.network.embedding.weight, self.words)
+        initialize_embeddings(self.vectors, self.network.embedding.weight, self.words)
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         words = self.network.embedding.weight
@@ -97,15 +97,15 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
         words, shape = self._inputs([self.sentences[i] for i in batch])
         words = words.masked_fill(self.once[words] & (torch.rand(words.shape) < self.unknown), 0)
         gold = torch.cat([self.gold[i] for i in batch]).to(self.device)
-        scores = self.network(*placed((words, shape), self.device))
+        scores = self.network(*to_device((words, shape), self.device))
         return F.cross_entropy(scores, gold, reduction="sum"), len(gold)
 
     def vocabularies(self) -> StateDict:
-        return {"words": packed(self.words), "labels": packed(self.labels)}
+        return {"words": encode_strings(self.words), "labels": encode_strings(self.labels)}
 
     def load_vocabularies(self, state: Mapping[str, Tensor]) -> None:
-        self.labels = unpacked(state["labels"])
-        self.set_words(unpacked(state["words"]))
+        self.labels = decode_strings(state["labels"])
+        self.set_words(decode_strings(state["words"]))
 
     def _scores(self, trees: Sequence[Sentence]) -> list[Tensor]:
         """(N, K) scores of the nodes of each tree."""
@@ -113,7 +113,7 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
         with self.labelling():
             for begin in range(0, len(trees), BATCH):
                 batch = trees[begin : begin + BATCH]
-                nodes = self.network(*placed(self._inputs(batch), self.device)).cpu()
+                nodes = self.network(*to_device(self._inputs(batch), self.device)).cpu()
                 scores += nodes.split([2 * len(tree.words) - 1 for tree in batch])
         return scores
 

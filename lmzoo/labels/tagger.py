@@ -75,7 +75,7 @@ class Tagger:
         (coded,) = labeller.label([sentence])
         if whole:
             return [Labelled(text, coded[0], None)]
-        return list(map(Labelled, words, task.plain(coded), self._probabilities(sentence, coded)))
+        return list(map(Labelled, words, task.to_text_scheme(coded), self._probabilities(sentence, coded)))
 
     def _probabilities(self, sentence: Sentence, labels: Sequence[str]) -> list[float] | list[None]:
         """p(y_t | x) of each word's label: the gradient of log Z with respect to its score."""

@@ -18,7 +18,7 @@ from lmzoo.core.registry import Registry
 from lmzoo.corpus import EOS, Corpus, Vocabulary
 from lmzoo.corpus.conditions import header_warning, label_counts
 from lmzoo.corpus.sources import data_folders
-from lmzoo.corpus.vocabulary import in_another_form
+from lmzoo.corpus.vocabulary import has_other_normal_form
 from lmzoo.labels.columns import Columns, ColumnText
 from lmzoo.labels.formats import LabelledText, Layout, LineText, Sentence
 from lmzoo.labels.metrics import accuracy, entity_f1, unknown_accuracy
@@ -92,11 +92,11 @@ class Task(ABC):
         """The layout of train, which a run records."""
         return Layout(labels=sorted({label for sentence in train.sentences for label in sentence.labels}))
 
-    def coded(self, labels: Sequence[str]) -> list[str]:
+    def to_model_scheme(self, labels: Sequence[str]) -> list[str]:
         """The labels of a sentence in the scheme of the model."""
         return list(labels)
 
-    def plain(self, labels: Sequence[str]) -> list[str]:
+    def to_text_scheme(self, labels: Sequence[str]) -> list[str]:
         """The labels of a sentence in the scheme of the text."""
         return list(labels)
 
@@ -133,10 +133,10 @@ def load_task(
     counts = Counter(word for sentence in texts["train"].sentences for word in sentence.words)
     if task.kind == "text":
         task.notes.append(label_counts(Counter(s.labels[0] for s in texts["train"].sentences)))
-    task.notes += odd_labels(texts, of_entities=task.measure == "f1")
+    task.notes += label_warnings(texts, of_entities=task.measure == "f1")
     for split, text in texts.items():
         others = {word for sentence in text.sentences for word in sentence.words if word not in counts}
-        if spelt := sorted(word for word in others if in_another_form(word, counts)):
+        if spelt := sorted(word for word in others if has_other_normal_form(word, counts)):
             forms = f"{len(spelt)} words are train's in another Unicode normal form, such as '{spelt[0]}'"
             task.notes.append(f"{split}: {forms}; bring the texts to one")
     usual = defaults("task", options["name"])
@@ -148,7 +148,7 @@ def load_task(
     return task, texts, Corpus(options["name"], "sentence", words, {}, checksums)
 
 
-def odd_labels(texts: Mapping[str, LabelledText], of_entities: bool) -> Iterator[str]:
+def label_warnings(texts: Mapping[str, LabelledText], of_entities: bool) -> Iterator[str]:
     """Warn of suspicious labels: a single one in train, nearly as many as words, two spellings, a header, labels of
     other splits that are missing in train, and words without labels.
 
@@ -273,11 +273,11 @@ class LabelledWords(Task):
         """The scheme of the texts."""
         return SCHEMES[self.layout.scheme] if self.layout and self.layout.scheme else IOB2
 
-    def coded(self, labels: Sequence[str]) -> list[str]:
-        return self._text_scheme.translated(labels, IOBES) if self.scheme else super().coded(labels)
+    def to_model_scheme(self, labels: Sequence[str]) -> list[str]:
+        return self._text_scheme.translated(labels, IOBES) if self.scheme else super().to_model_scheme(labels)
 
-    def plain(self, labels: Sequence[str]) -> list[str]:
-        return IOBES.translated(labels, self._text_scheme) if self.scheme else super().plain(labels)
+    def to_text_scheme(self, labels: Sequence[str]) -> list[str]:
+        return IOBES.translated(labels, self._text_scheme) if self.scheme else super().to_text_scheme(labels)
 
     def figures(
         self, sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]], known: Collection[str]

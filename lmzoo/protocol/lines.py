@@ -199,7 +199,7 @@ def scored_groups(
     Raises: UserError if log-probabilities are invalid, and the errors of the parts, after the lines before.
     """
     parts, open_line = iter(parts), []
-    words_of = vocabulary.form.forwards.words
+    words_of = vocabulary.form.without_reverse.words
     if (first := next(parts, None)) is None:
         return
     known = known_words(model, vocabulary)

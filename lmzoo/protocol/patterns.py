@@ -221,7 +221,7 @@ def _words(item: str, vocabulary: Vocabulary, where: str) -> Sequence[int]:
     """The numbers of the words of an item, which are several only where a text is cut into smaller pieces."""
     item = item.removeprefix("\\") or item
     is_word = item in vocabulary.index and not vocabulary.form.of_pieces  # a piece inside words may look like a word
-    words = [item] if is_word else vocabulary.form.forwards.words(item)
+    words = [item] if is_word else vocabulary.form.without_reverse.words(item)
     numbers = [vocabulary.index.get(word, EOS_ID) for word in words]
     if item and (not numbers or EOS_ID in numbers):
         raise UserError(f"{where}: '{item}' is not in the vocabulary", nearest(item, vocabulary.index)

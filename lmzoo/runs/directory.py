@@ -243,7 +243,7 @@ class Run(Files):
         if form.of_pieces:
             scores = self.lines(SCORES)
             with self.damaged(SCORES):
-                form = form.cut_by(Subwords.of(cast(Kind, form.unit), words, scores))
+                form = form.with_pieces(Subwords.of(cast(Kind, form.unit), words, scores))
         with self.damaged("vocabulary.txt"):
             return Vocabulary(words, form, conditions)
 

@@ -15,7 +15,7 @@ from lmzoo.core.errors import UserError, error_prefix, shortened
 from lmzoo.core.plugins import require_plugins
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.corpus.form import require_one_direction
-from lmzoo.corpus.user_files import unlike
+from lmzoo.corpus.user_files import form_difference
 from lmzoo.protocol.abilities import Imitates
 from lmzoo.protocol.condition import Conditioned
 from lmzoo.protocol.model import LanguageModel, Trained, models
@@ -142,6 +142,6 @@ def trained(folder: str, corpus: Corpus, option: str, same_text: bool = True) ->
         log.warning("%s", caution)
     if (context := config["corpus"]["context"]) != corpus.context:
         log.warning("%s: was trained with corpus.context=%s, and here it is %s", folder, context, corpus.context)
-    if problem := unlike(folder, corpus.vocabulary.form):
+    if problem := form_difference(folder, corpus.vocabulary.form):
         log.warning("%s", problem)
     return Trained(folder, config["model"], model)

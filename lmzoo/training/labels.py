@@ -85,7 +85,7 @@ class Learning(SteppedLearner[Labeller]):
 
     def start(self) -> None:
         self.model.opener = RunOpener(self.options)
-        coded = [replace(sentence, labels=self.task.coded(sentence.labels)) for sentence in self.train]
+        coded = [replace(sentence, labels=self.task.to_model_scheme(sentence.labels)) for sentence in self.train]
         self.model.start(coded, self.options.seed)
         self.learner = learner_of(self.model)
         self.optimization = self.learner.optimization if isinstance(self.learner, NetworkDescent) else None
@@ -130,7 +130,7 @@ class Learning(SteppedLearner[Labeller]):
     def measured(self, split: str) -> tuple[dict[str, Any], bytes]:
         """The figures of a split, and its text with predicted labels."""
         text = self.texts[split]
-        predicted = [self.task.plain(labels) for labels in self.model.label(text.sentences)]
+        predicted = [self.task.to_text_scheme(labels) for labels in self.model.label(text.sentences)]
         figures = self.task.figures(text.sentences, predicted, self.known_words)
         return figures | self.model.figures(text.sentences), text.written(predicted)
 

@@ -43,7 +43,7 @@ def test_examples():
 
 @pytest.fixture(scope="module")
 def pieces() -> Form:
-    return Form(unit="bpe").cut_by(learn_subwords(["the cat sat on the mat"] * 9, "bpe", 275))
+    return Form(unit="bpe").with_pieces(learn_subwords(["the cat sat on the mat"] * 9, "bpe", 275))
 
 
 @given(lines)

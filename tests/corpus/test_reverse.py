@@ -276,4 +276,4 @@ def test_a_tagger_of_both_directions_labels_a_file(texts: Path, folder: Path):
 
 def test_the_form_says_it():
     assert Form(reverse=True).words("a b c") == ["c", "b", "a"]
-    assert Form(reverse=True).changes() == ["corpus.reverse=true"]
+    assert Form(reverse=True).changed_options() == ["corpus.reverse=true"]

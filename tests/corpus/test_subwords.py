@@ -64,7 +64,7 @@ def test_nothing_of_a_text_is_lost_but_how_much_space_there_is(pieces: Subwords,
 
 
 def test_every_strange_sign_comes_back(pieces: Subwords):
-    form = Form(unit=pieces.kind).cut_by(pieces)
+    form = Form(unit=pieces.kind).with_pieces(pieces)
     vocabulary = Vocabulary(pieces.words, form)
     lines = [STRANGE, "", "the  statement "]
     tokens = vocabulary.encode(lines)

@@ -84,5 +84,5 @@ def test_words_cut_into_characters_are_refused():
 def test_subwords(kind):
     pytest.importorskip("sentencepiece")
     pieces = learn_subwords([*TEXTS[:2], "the cats sat on mats that the company fell on"] * 3, kind, 256 + 45)
-    encoded(Vocabulary(pieces.words, Form(unit=kind).cut_by(pieces)))
-    encoded(Vocabulary(pieces.words, Form(unit=kind, lower=True).cut_by(pieces)))
+    encoded(Vocabulary(pieces.words, Form(unit=kind).with_pieces(pieces)))
+    encoded(Vocabulary(pieces.words, Form(unit=kind, lower=True).with_pieces(pieces)))

@@ -12,7 +12,7 @@ import torch
 from lmzoo.core.configs import choices, defaults
 from lmzoo.core.errors import UserError
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import Labeller, Opener, TrainedLabeller, labellers, packed, unpacked
+from lmzoo.labels.model import Labeller, Opener, TrainedLabeller, decode_strings, encode_strings, labellers
 from lmzoo.labels.trees import Tree, parsed
 from lmzoo.training.labels import NetworkDescent, learner_of
 from lmzoo.training.optimization import optimizers
@@ -214,8 +214,8 @@ def test_the_rate_follows_its_schedule():
 
 
 def test_texts_are_packed():
-    assert unpacked(packed(["ä", "", "b c"])) == ["ä", "", "b c"]
-    assert unpacked(packed([""])) == [""]
+    assert decode_strings(encode_strings(["ä", "", "b c"])) == ["ä", "", "b c"]
+    assert decode_strings(encode_strings([""])) == [""]
 
 
 AVERAGED = [("birnn", SENTENCES), ("treelstm", TREES)]

@@ -46,10 +46,10 @@ def test_labels_that_a_model_mixes_up_stand_for_what_conlleval_counts(labels: st
 
 def test_a_task_codes_the_labels_that_models_learn():
     task: Task = tasks.build(defaults("task", "chunk") | {"scheme": "iobes"})
-    assert task.coded(["B-NP", "I-NP", "O"]) == ["B-NP", "E-NP", "O"]
-    assert task.plain(["B-NP", "E-NP", "O"]) == ["B-NP", "I-NP", "O"]
+    assert task.to_model_scheme(["B-NP", "I-NP", "O"]) == ["B-NP", "E-NP", "O"]
+    assert task.to_text_scheme(["B-NP", "E-NP", "O"]) == ["B-NP", "I-NP", "O"]
     same: Task = tasks.build(defaults("task", "chunk"))
-    assert same.coded(["I-NP"]) == same.plain(["I-NP"]) == ["I-NP"]
+    assert same.to_model_scheme(["I-NP"]) == same.to_text_scheme(["I-NP"]) == ["I-NP"]
 
 
 def test_tags_have_no_scheme():

@@ -216,8 +216,8 @@ def test_labels_of_two_schemes_are_refused_with_the_line(tmp_path: Path):
 def test_models_learn_iobes_from_any_scheme_and_texts_get_their_own(tmp_path: Path, train: str, coded: str):
     lines = "".join(f"w {label}\n" for label in train.split())
     task = entities_of(tmp_path, lines, lines, scheme="iobes")[0]
-    assert task.coded(train.split()) == coded.split()
-    assert task.plain(coded.split()) == train.split()
+    assert task.to_model_scheme(train.split()) == coded.split()
+    assert task.to_text_scheme(coded.split()) == train.split()
 
 
 def test_the_words_of_a_run_may_have_spaces(tmp_path: Path):

@@ -147,8 +147,8 @@ def check_words(path: str, words: Sequence[str], table: NGramTable, vocabulary: 
         else:
             log.warning("%s: has no %s, so it gives probability 0 to %s", path, UNK, _some(missing, "the corpus"))
     foreign = [word for word in words[1:] if word != UNK and word not in vocabulary.index]
-    if never := [word for word in foreign if word in ADDED or not vocabulary.form.makes(word)]:
-        why = ", ".join(vocabulary.form.changes()) or "white space parts words"
+    if never := [word for word in foreign if word in ADDED or not vocabulary.form.can_contain(word)]:
+        why = ", ".join(vocabulary.form.changed_options()) or "white space parts words"
         log.warning("%s: no text can have %s: %s", path, _some(never, "the file"), why)
     if absent := sorted({*foreign} - {*never}):
         log.warning("%s: the corpus does not have %s, so in any text they are unknown; corpus.vocabulary=%s takes them",
