@@ -37,7 +37,7 @@ def test_the_package_and_the_options_of_training_need_no_pytorch(tmp_path: Path)
     assert python(tmp_path, "-c", "import lmzoo; lmzoo.__version__", torch="1 / 0").stderr == ""
     helped = python(tmp_path, "-m", "lmzoo.train", "--help")
     assert (helped.returncode, helped.stderr) == (0, "")
-    assert "model.hidden: 200               the size of h_t, the units of a layer." in helped.stdout
+    assert "model.hidden: 200               size of h_t, the units per layer." in helped.stdout
     assert re.findall(r"^(\w+): \w+, ", helped.stdout, re.M) == [
         "corpus", "experiment", "model", "optimizer", "schedule", "trainer",
     ]  # fmt: skip
