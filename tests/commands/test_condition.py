@@ -210,7 +210,7 @@ def test_labels_go_on_with_the_run(given: str, texts: Path, tmp_path: Path):
     assert math.isfinite(load(str(tmp_path / "on")).perplexity("valid"))
     run = shutil.copytree(given, tmp_path / "run")
     (run / "conditions.txt").write_text("the economy\nsport\n")
-    assert "not the words that best.pt was trained with" in command(str(run), main=evaluate.main).refused()
+    assert "not as the run wrote it" in command(str(run), main=evaluate.main).refused()
     (run / "conditions.txt").unlink()
     assert "conditions.txt: no such file" in command(str(run), main=evaluate.main).refused()
 
