@@ -6,9 +6,11 @@ prints the seconds of CPU time that a unit of it takes: a token, a query. The fi
 compile, unless it is a long one.
 """
 
+import math
 import sys
 import time
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +18,18 @@ import torch
 from hmm_jobs import dense_example, dynamax_gradient, family_job, lmzoo_dense, matrix_products, products_job
 from ngram import MODEL, draw, zipf
 from recurrent import EVALUATED, HIDDEN, LAYERS, LENGTH, WORDS, Plain, our_model, plain_evaluation
+from torch.nn.functional import cross_entropy
 
+import lmzoo
+from lmzoo.api import Loaded
 from lmzoo.core.memory import keep_freed_memory
-from lmzoo.corpus.vocabulary import Lexicon
+from lmzoo.corpus.vocabulary import Lexicon, Vocabulary
 from lmzoo.models.ngram.smoothing import estimate
 from lmzoo.protocol.perplexity import text_logprobs
 from lmzoo.protocol.sampling import sample
 from lmzoo.retrieval.index import Index
 from lmzoo.retrieval.likelihood import RankingOptions, ranked, score
+from lmzoo.runs.directory import Run
 
 Job = tuple[Callable[[], object], int]
 """What is timed, and how many units it has."""
@@ -74,6 +80,68 @@ def example() -> Job:
     text = torch.multinomial(1 / torch.arange(1, WORDS + 1), EVALUATED, replacement=True)
     plain = Plain(WORDS, HIDDEN, LAYERS).eval()
     return lambda: plain_evaluation(plain, text, LENGTH, 10), EVALUATED
+
+
+SENTENCES = 10_000
+
+
+def sentences(folder: str) -> list[str]:
+    with (Path(folder) / "1").open() as stream:
+        return [line.rstrip() for line in islice(stream, SENTENCES)]
+
+
+def of_sentences(lm: Loaded, texts: list[str], how: str) -> Job:
+    if how == "in a list":
+        return lambda: lm.surprisal(texts), len(texts)
+    return lambda: [lm.surprisal(text) for text in texts], len(texts)
+
+
+def kenlm_surprisals(folder: str, how: str) -> Job:
+    import kenlm
+
+    file = Path(folder) / "binary"
+    model, texts = kenlm.Model(str(file if file.exists() else file.with_name("arpa"))), sentences(folder)
+
+    def work() -> list[list[tuple[str, float]]]:
+        scored = ((text.split(), model.full_scores(text)) for text in texts)
+        return [[(word, -score[0]) for word, score in zip([*line, "</s>"], scores, strict=True)]
+                for line, scores in scored]  # fmt: skip
+
+    return work, SENTENCES
+
+
+def drawn_sentences() -> tuple[list[str], list[str]]:
+    """The words of a vocabulary, and 200 sentences of 20 of them."""
+    words, drawn = (
+        ["<eos>", *(f"w{i}" for i in range(1, WORDS))],
+        zipf(np.random.default_rng(0).random((200, 20)), WORDS),
+    )
+    return words, [" ".join(words[max(1, word)] for word in line) for line in drawn]
+
+
+def network_surprisals(how: str) -> Job:
+    words, texts = drawn_sentences()
+    model = our_model(WORDS, HIDDEN, LAYERS, None).eval()
+    return of_sentences(Loaded(model, Vocabulary(words), Run(Path("drawn")), "sentence"), texts, how)
+
+
+def plain_surprisals(how: str) -> Job:
+    """Each sentence by itself, whatever ours does."""
+    words, texts = drawn_sentences()
+    plain, index = Plain(WORDS, HIDDEN, LAYERS).eval(), {word: number for number, word in enumerate(words)}
+
+    @torch.no_grad()
+    def work() -> list[list[tuple[str, float]]]:
+        found = []
+        for text in texts:
+            line = [*text.split(), "<eos>"]
+            tokens = torch.tensor([[0, *map(index.__getitem__, line)]])
+            logits, _ = plain(tokens[:, :-1], None)
+            losses = cross_entropy(logits[0], tokens[0, 1:], reduction="none")
+            found.append([*zip(line, (losses / math.log(2)).tolist(), strict=True)])
+        return found
+
+    return work, len(texts)
 
 
 TOKENS = 2_000_000
@@ -132,7 +200,7 @@ def bm25s_retrieved() -> Job:
     import bm25s
 
     texts, queries = documents()
-    peer = bm25s.BM25()
+    peer = bm25s.BM25(backend="numba")
     peer.index(texts, show_progress=False)
     return lambda: [peer.retrieve([query], k=DEPTH, show_progress=False) for query in queries], QUERIES
 
@@ -151,8 +219,10 @@ def estimated(millions: str) -> Job:
 
 
 JOBS: dict[str, Callable[..., Job]] = {
-    "sample": sampled, "loop": loop, "perplexity": perplexity, "example": example, "encode": encoded,
-    "dictionary": dictionary, "retrieve": retrieved, "bm25s": bm25s_retrieved, "estimate": estimated,
+    "surprisal": lambda folder, how: of_sentences(lmzoo.load(Path(folder) / "run"), sentences(folder), how),
+    "kenlm": kenlm_surprisals, "network": network_surprisals, "plain": plain_surprisals, "sample": sampled,
+    "loop": loop, "perplexity": perplexity, "example": example, "encode": encoded, "dictionary": dictionary,
+    "retrieve": retrieved, "bm25s": bm25s_retrieved, "estimate": estimated,
     "family": lambda name, precision: (family_job(name, *HMM, precision), HMM[0] * HMM[1]),
     "products": lambda name, precision: (products_job(name, *HMM, precision), HMM[0] * HMM[1]),
     "hmm": lambda *rest: dense(lmzoo_dense, *rest), "dynamax": lambda *rest: dense(dynamax_gradient, *rest),

@@ -16,7 +16,7 @@ def _scripts(monkeypatch: pytest.MonkeyPatch):
 
 def test_every_row_of_a_job_names_one_that_is_there():
     waits, known = importlib.import_module("waits"), importlib.import_module("waits_jobs").JOBS
-    rows = [row for rows in waits.jobs().values() for row in rows]
+    rows = [row for rows in waits.jobs(Path()).values() for row in rows]
     asked = {command[2] for row in rows for command in (row.ours, row.peer, row.floor) if command}
     assert asked == known.keys()
 
@@ -37,5 +37,17 @@ def test_a_row_has_the_medians_of_its_rounds(tmp_path: Path):
     name, unit, ours, peer, ratio, spread, share, *mib, asked = waits.line(row, 3)
     assert (name, unit, share, asked) == ("work", "ms", "", "1")
     assert 50 <= float(ours) < float(peer)
-    assert 1 < float(spread.split(" to ")[0]) <= float(ratio) <= float(spread.split(" to ")[1]) < 2.5
+    assert 0.4 < float(spread.split(" to ")[0]) <= float(ratio) <= float(spread.split(" to ")[1]) < 1
     assert all(float(most) > 1 for most in mib)
+
+
+def test_a_row_whose_peer_is_not_installed_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    waits = importlib.import_module("waits")
+    monkeypatch.setattr(waits.importlib.util, "find_spec", lambda name: None if name in ("numba", "jax") else name)
+    rows = waits.jobs(tmp_path) | waits.commands(tmp_path, tmp_path / "kenlm", tmp_path / "english")
+    absent = {name: [waits.missing(row) for row in each] for name, each in rows.items()}
+    assert absent["retrieve"] == ["numba"]
+    assert absent["dense"] == ["jax"] * 4
+    assert absent["surprisal"] == absent["sweep"] + absent["start"] * 2 == [None] * 4
+    assert absent["train"] == [str(tmp_path / "kenlm" / "lmplz")]
+    assert absent["subwords"] == [str(tmp_path / "english")] * 2
