@@ -1,6 +1,7 @@
 """An inverted index with positions, from which n-grams of any order are counted."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -41,8 +42,19 @@ class Index:
 
     def postings(self, word: int) -> tuple[np.ndarray, np.ndarray]:
         """(n,) ascending, the documents that have a word, and (n,) how often."""
-        documents, counts = np.unique(self._document[self._at(word)], return_counts=True)
-        return documents, counts
+        documents, counts, begins = self._postings
+        span = slice(begins[word], begins[word + 1])
+        return documents[span], counts[span]
+
+    @cached_property
+    def _postings(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(P,) documents and (P,) counts of all `postings`, word after word, and (V + 1,) where those of each begin."""
+        documents, first = self._document[self._places], np.ones(len(self.tokens), bool)
+        first[1:] = documents[1:] != documents[:-1]
+        first[self._begins[:-1]] = True
+        begins = np.flatnonzero(first)
+        counts = np.diff(begins, append=len(first)).astype(np.int32)
+        return documents[begins], counts, np.searchsorted(begins, self._begins)
 
     def followed(self, gram: Sequence[int]) -> np.ndarray:
         """(N,) how often each document has these words with a word after them."""

@@ -156,4 +156,5 @@ def _best(scores: np.ndarray, depth: int) -> np.ndarray:
 
 def ranked(index: Index, scores: np.ndarray, depth: int) -> dict[str, float]:
     """The names and scores of at most so many documents, the best first; among equals the first of the collection."""
-    return {index.names[d]: float(scores[d]) for d in _best(scores, depth)}
+    best = _best(scores, depth)
+    return dict(zip(map(index.names.__getitem__, best.tolist()), scores[best].tolist(), strict=True))
