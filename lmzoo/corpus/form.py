@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Annotated, Any, Literal, get_args
 
 from lmzoo.core.errors import UserError, plain
@@ -84,7 +85,7 @@ class Form(FormOptions):
         line = self.cleaned(line)
         words = [NAMES.get(c, c) for c in line.removesuffix("\r")] if self.unit == "char" else line.split()
         if self.pieces is not None:
-            words = [piece for word in words for piece in self.pieces.cut(word)]
+            words = [*chain.from_iterable(map(self.pieces.cut, words))]
         return words[::-1] if self.reverse else words
 
     def cleaned(self, line: str) -> str:

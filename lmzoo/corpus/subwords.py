@@ -9,9 +9,9 @@ import heapq
 import io
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Literal
 
 from lmzoo.core.errors import UserError
@@ -54,7 +54,6 @@ class Subwords:
 
     kind: Kind
     scores: Mapping[str, float]
-    _cut: dict[str, list[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, kind: Kind, words: Sequence[str], scores: Sequence[str]) -> "Subwords":
@@ -86,15 +85,15 @@ class Subwords:
     def _unknown(self) -> float:
         return min(self.scores.values()) - UNKNOWN_PENALTY
 
-    def cut(self, word: str) -> list[str]:
-        """The pieces of a word, with bytes for characters that have none."""
-        if (pieces := self._cut.get(word)) is None:
-            if len(self._cut) >= REMEMBERED:
-                self._cut.clear()
-            characters = [BEGIN, *word.replace(BEGIN, _STANDS_FOR_BEGIN)]
-            found = (self._merged if self.kind == "bpe" else self._likeliest)(characters)
-            pieces = self._cut[word] = [part for each in found for part in self._or_bytes(each)]
-        return pieces
+    @cached_property
+    def cut(self) -> Callable[[str], list[str]]:
+        """The pieces of a word, with bytes for characters that have none, cached."""
+        return lru_cache(REMEMBERED)(self._pieces)
+
+    def _pieces(self, word: str) -> list[str]:
+        characters = [BEGIN, *word.replace(BEGIN, _STANDS_FOR_BEGIN)]
+        found = (self._merged if self.kind == "bpe" else self._likeliest)(characters)
+        return [part for each in found for part in self._or_bytes(each)]
 
     def _or_bytes(self, piece: str) -> list[str]:
         if piece in self.scores:
