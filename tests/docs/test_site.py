@@ -82,7 +82,7 @@ def test_a_table_has_every_option_of_each_entry_with_its_default():
             assert [row[0] for row in rows] == [option for option in defaults(group, name) if option != "name"]
             assert all(meaning for *_, meaning in rows)
     (hidden,) = (row for row in options("model", ["lstm"]) if row[0] == "hidden")
-    assert hidden == ("hidden", "200", "integer ≥ 1", "the size of h_t, the units of a layer.")
+    assert hidden == ("hidden", "200", "integer ≥ 1", "size of h_t, the units per layer.")
 
 
 def test_defaults_that_differ_are_reported_by_entry():
