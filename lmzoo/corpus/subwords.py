@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 from lmzoo.core.errors import UserError
 
@@ -89,6 +89,9 @@ class Subwords:
     def cut(self) -> Callable[[str], list[str]]:
         """The pieces of a word, with bytes for characters that have none, cached."""
         return lru_cache(REMEMBERED)(self._pieces)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "cut"}  # a cache cannot be pickled
 
     def _pieces(self, word: str) -> list[str]:
         characters = [BEGIN, *word.replace(BEGIN, _STANDS_FOR_BEGIN)]

@@ -2,6 +2,7 @@
 
 import io
 import math
+import pickle
 import random
 import shutil
 from pathlib import Path
@@ -54,6 +55,10 @@ def test_words_are_cut_as_sentencepiece_cuts_them(pieces: Subwords, theirs):
     words = sorted({word for line in [*other, STRANGE.replace("▁", "")] for word in line.split()} | {*drawn})
     assert len(words) > 1000
     assert [pieces.cut(word) for word in words] == theirs.encode(words, out_type=str)
+
+
+def test_pieces_that_have_been_used_can_be_pickled(pieces: Subwords):
+    assert pickle.loads(pickle.dumps(pieces)).cut("ababa") == pieces.cut("ababa")
 
 
 @given(text=st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])))  # a text has no null bytes
