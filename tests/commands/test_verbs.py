@@ -69,9 +69,14 @@ def test_every_command_takes_every_model(name: str, trained: Callable[[str], str
     assert drawn == done(generate.main, run, "--tokens", "40", "--seed", "1")
     assert drawn != done(generate.main, run, "--tokens", "40", "--seed", "2")
 
+    def sums(*options: str) -> list[dict[str, float]]:
+        """Of each line; null, of an impossible line, is log 0."""
+        lines = map(json.loads, done(score.main, run, text, "--json", "--sums", *options).splitlines())
+        return [line | {"logprob": -math.inf if line["logprob"] is None else line["logprob"]} for line in lines]
+
     Path(text).write_text(drawn)
     whole = evaluate.evaluate(Path(run), text, device="cpu")
-    lines = [json.loads(line) for line in done(score.main, run, text, "--json", "--sums").splitlines()]
+    lines = sums()
     assert sum(line["tokens"] for line in lines) == whole["tokens"]
     assert sum(line["logprob"] for line in lines) == pytest.approx(whole["logprob"], rel=1e-6)
     assert whole["perplexity"] == pytest.approx(math.exp(-whole["logprob"] / whole["tokens"]), rel=1e-6)
@@ -79,10 +84,7 @@ def test_every_command_takes_every_model(name: str, trained: Callable[[str], str
     longest = max(drawn.splitlines(), key=lambda line: len(line.split())).split()
     good, bad = " ".join(longest), " ".join(reversed(longest))
     Path(text).write_text(f"{good}\n{bad}\n")
-    of_good, of_bad = (
-        json.loads(line)["logprob"]
-        for line in done(score.main, run, text, "--json", "--sums", "--context", "sentence").splitlines()
-    )
+    of_good, of_bad = (line["logprob"] for line in sums("--context", "sentence"))
     Path(nbest).write_text(f"1 ||| {good}\n1 ||| {bad}\n")
     best = done(rerank.main, run, nbest).splitlines()[0].split(" ||| ")
     assert float(best[-1]) == pytest.approx(max(of_good, of_bad), abs=1e-3)
@@ -91,4 +93,5 @@ def test_every_command_takes_every_model(name: str, trained: Callable[[str], str
     assert preferred == (of_good > of_bad)
 
     assert run in done(compare.main, run, trained("ngram"))
-    assert "95% interval" in done(compare.main, "--tokens", run, trained("ngram"), "--device", "cpu")
+    if name != "infinigram":  # whose words of probability 0 have no difference
+        assert "95% interval" in done(compare.main, "--tokens", run, trained("ngram"), "--device", "cpu")
