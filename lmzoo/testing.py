@@ -107,7 +107,7 @@ def outcomes(subject: Subject) -> Iterator[Outcome]:
         except BrokenRuleError as error:
             broken = str(error)
         except Exception as error:
-            broken = f"{' '.join(error_location(error).split())}; mend what raises this"
+            broken = f"{' '.join(error_location(error).split())}; fix the code that raises this"
         yield Outcome(str(rule.__doc__), broken, left_out)
 
 

@@ -89,7 +89,7 @@ def train(*overrides: str, quiet: bool = False) -> Loaded:
             f"{wrong[0]}: is no option", 'give each as a string: lmzoo.train("model=ngram", "model.order=3")'
         )
     if flags := [given for given in overrides if given.startswith("-") and given not in ("-m", "--multirun")]:
-        raise UserError(f"{flags[0]}: is for lmzoo train in a shell alone", "give options as key=value")
+        raise UserError(f"{flags[0]}: works only for lmzoo train in a shell", "give options as key=value")
     folders: list[str] = []
 
     def job(config: Configuration, number: int | None, _: list[str], given: list[str]) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def word_columns(
     sizes = [len(row) for row in texts.rows]
     measured = torch.full((sum(sizes), 2), math.nan)
     if texts.model.open_vocabulary:
-        log.warning("entropy and rank are missing: a transformer has no list of all words")
+        log.warning("entropy and rank are missing: a transformer has no word vocabulary")
     elif sizes:
         measured = at_each_token(texts.model, texts.rows, "sentence", entropy_and_rank)
     names = ("text", "position", "word", "known", "surprisal", "entropy", "rank", "log_frequency")

@@ -156,7 +156,7 @@ class Loaded(Predictor):
         ``log_frequency``, log2 of its share of the training text, (c + 1) / (N + V); ``surprisal_1`` and
         ``surprisal_2``, of the word before and of the one before that in the line. ``start`` and ``end`` are its
         place in the line as it was given, so that ``frame[frame.start.between(4, 9)].surprisal.sum()`` is that of a
-        region. Missing values, such as the entropy of a transformer, which has no list of words, are NaN; null in
+        region. Missing values, such as the entropy of a transformer, which has no word vocabulary, are NaN; null in
         polars.
 
             >>> lm.frame(["The value", "A list"], tokenize="ptb")[["text", "position", "word", "start", "end"]]
@@ -262,7 +262,7 @@ class Loaded(Predictor):
 
     def _require_words(self) -> None:
         if self.model.whole_sentences:
-            raise UserError(f"{self.run.path}: has a probability of whole sentences alone, none of words")
+            raise UserError(f"{self.run.path}: assigns probabilities only to whole sentences, not to words")
 
     @cached_property
     def _log_shares(self) -> Tensor | None:

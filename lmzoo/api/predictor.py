@@ -99,7 +99,7 @@ class Predictor:
         first = [] if prefix is None else prefix.tolist()
         if any(option is not None for option in (pattern, length, guide)):
             if tokens is not None or sentences is not None or condition is not None:
-                raise UserError("with pattern or length: samples says how many sentences",
+                raise UserError("with pattern or length, samples is the number of sentences",
                                 "leave out tokens, sentences and condition")  # fmt: skip
             other = None if guide is None else (guide.model, guide.vocabulary)
             model = questions.constrained(self.model, self.vocabulary, pattern, length, other)

@@ -117,7 +117,7 @@ def constrained(
     if window and not LENGTH.fullmatch(window):
         raise UserError(f"length {length}: is no number of words", "give one, or bounds such as 10..15")
     if pattern is None and window is None:
-        raise UserError("there is nothing to guide to", "give a pattern or a length")
+        raise UserError("there is no constraint", "give a pattern or a length")
     parsed = Pattern.parse(" & ".join(part for part in (pattern, window) if part is not None), vocabulary)
     base = None
     if guide is not None:

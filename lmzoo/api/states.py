@@ -48,7 +48,7 @@ def states(model: LanguageModel, tokens: Tensor, order: Tensor, words: list[str]
     with evaluating(model):
         found = read(model, tokens)
         if found.logprob == -math.inf:
-            raise UserError("the text has probability 0 under the model, so that no state is likelier than another")
+            raise UserError("the text has probability 0 under the model, so its states have no posterior")
         grid = beliefs(found.chain)  # (n, n, S)
     filtered, smoothed = (
         part.new_zeros(len(tokens), model.states).scatter_(1, found.states, part).cpu()[order]

@@ -121,7 +121,7 @@ def text_file(arguments: argparse.Namespace) -> Path:
     """The path of the argument ``text``; raise a UserError if it looks like the text itself."""
     if len(arguments.text.split()) > 1 and not os.path.exists(arguments.text):  # noqa: PTH110 - for names of any length
         problem = f"'{shortened(arguments.text)}': no such file"
-        raise UserError(problem, "a text by itself goes through a pipe: echo 'one line' | lmzoo …")
+        raise UserError(problem, "pass text through a pipe: echo 'one line' | lmzoo …")
     return Path("/dev/stdin" if arguments.text == "-" else arguments.text)
 
 
@@ -164,7 +164,7 @@ def check_output(*files: Path | None, inputs: Iterable[Path] = (), picture: Path
         if file.is_dir() or not file.parent.is_dir():
             raise UserError(f"{file}: cannot be written ({'is a folder' if file.is_dir() else 'no such folder'})")
         if file.suffix.lower() in (".zst", ".xz", ".bz2", ".zip"):
-            raise UserError(f"{file}: would not be packed as its name says", "let it end in .gz")
+            raise UserError(f"{file}: its suffix stands for an unsupported compression", "let it end in .gz")
         path = destination(file)
         same = [text for text in reserved if path == text or (file.is_file() and text.exists() and file.samefile(text))]
         if same:

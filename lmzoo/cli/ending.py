@@ -30,7 +30,7 @@ def run_command(main: Callable[[], int]) -> None:
     except UserError as error:
         code = _refuse(one_line(error))
     except (KeyboardInterrupt, Interrupted) as stop:
-        saved = ": everything is saved; the same command goes on from here" if isinstance(stop, Interrupted) else ""
+        saved = ": everything is saved; the same command resumes from here" if isinstance(stop, Interrupted) else ""
         print(f"interrupted{saved}", file=sys.stderr)
         code = INTERRUPTED
     except BrokenPipeError:

@@ -156,7 +156,7 @@ def parse(argument: str) -> Override:
     except (HydraException, ValueError) as error:  # ValueError: an integer with too many digits
         raise UserError(
             f"'{shortened(argument)}': cannot be read ({str(error).splitlines()[0]})",
-            "quote special signs, in the shell's quotes too: 'key=\"value\"'",
+            "quote special characters, also for the shell: 'key=\"value\"'",
         ) from None
 
 

@@ -29,7 +29,7 @@ def start(command: str) -> None:
         if heeded:
             signal.signal(signal.SIGINT, _interrupt)
         if command != "lmzoo.commands.train" and os.environ.get("WORLD_SIZE", "1") != "1":
-            problem = "lmzoo train alone runs in several processes"
+            problem = "only lmzoo train runs in several processes"
             raise importlib.import_module("lmzoo.core.errors").UserError(problem, "start the others without torchrun")
         try:
             return main()

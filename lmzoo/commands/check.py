@@ -25,7 +25,7 @@ def configured(options: list[str], folder: Path | None) -> Any:
     folders = [CONFIGS, *([folder.absolute()] if folder else [])]
     for option in options:
         if parse(option).key_or_group.partition(".")[0] not in GROUPS:
-            raise UserError(f"{option}: no option of lmzoo check", f"there are: {', '.join(GROUPS)}")
+            raise UserError(f"{option}: no option of lmzoo check", f"choose from: {', '.join(GROUPS)}")
     load_plugins_of(options)
     check_choices(options, "train", False, folders)
     check_keys(options, "train", folders)
@@ -56,7 +56,7 @@ def main() -> int:
     except UserError:
         raise
     except Exception as error:
-        raise UserError(f"model={name}: {error_location(error)}", "mend what raises this") from error
+        raise UserError(f"model={name}: {error_location(error)}", "fix the code that raises this") from error
     broken = 0
     for rule, wrong, left_out in outcomes(made):
         broken += wrong is not None

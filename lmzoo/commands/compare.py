@@ -143,13 +143,15 @@ def _all_scored(
     runs = {path: open_model(path, device) for path in paths if not path.is_file()}
     texts = {path: run.corpus() for path, (run, *_) in runs.items()}
     if not runs:
-        raise UserError(f"{paths[0]}: is a file of log p, and so are all others", "give a run of that text beside them")
+        raise UserError(
+            f"{paths[0]}: is a file of log-probabilities, as are all others", "give a run of that text beside them"
+        )
     (first, text), *_ = texts.items()
     vocabulary = runs[first][2]
     for path, (_, model, words) in runs.items():
         if of_words and model.whole_sentences:
             advice = "leave it out; model=mixture model.per=sentence mixes runs by the sentence"
-            raise UserError(f"{of_words}: {path} has a probability of whole sentences alone", advice)
+            raise UserError(f"{of_words}: {path} assigns probabilities only to whole sentences", advice)
         require_one_direction(path, words.form, first, vocabulary.form)
         for split in splits:
             if text.sha256.get(split) != texts[path].sha256.get(split) or vocabulary.words != words.words:
@@ -213,7 +215,7 @@ def compare_sentence(
         require_one_direction(run.path, forms[-1], folders[0], forms[0])
         warn_of(run, vocabulary)
         if model.whole_sentences:
-            raise UserError(f"{run.path}: has a probability of whole sentences alone, none of words", "leave it out")
+            raise UserError(f"{run.path}: assigns probabilities only to whole sentences, not to words", "leave it out")
         cut = TOKENIZERS[tokenize] if tokenize and not vocabulary.form.tokenizer else str
         with error_prefix(str(run.path)):
             line = next(scored(model, vocabulary, [cut(sentence)], "sentence", "--sentence"))
@@ -223,7 +225,7 @@ def compare_sentence(
     if any(cut != words for cut in cuts):
         words = sentence.split()
         read = [_displayed(folder, words, device, tokenize) for folder in named.values()]
-        warn("the runs cut the sentence into different words; those between white space are compared, without its end")
+        warn("the runs tokenize the sentence differently; words separated by white space are compared, without <eos>")
     if plot:
         write_output(plot, picture_of_sentence(words, read, plot))
     if table:
@@ -248,7 +250,7 @@ def _displayed(folder: Path, words: list[str], device: str, tokenize: str | None
     """The surprisal under a run of the words of a sentence as they are displayed."""
     _, model, vocabulary = open_model(folder, device)
     if vocabulary.form.reverse:
-        raise UserError(f"{folder}: cuts the sentence into other words than the others", "compare it by itself")
+        raise UserError(f"{folder}: tokenizes the sentence differently from the others", "compare it by itself")
     cut = TOKENIZERS[tokenize] if tokenize and not vocabulary.form.tokenizer else None
     zeros = np.zeros(len(words), dtype=int)
     with error_prefix(str(folder)):

@@ -75,7 +75,7 @@ def trained(device: str) -> list[Path]:
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # more of them slow down models as small as these, above all on a busy machine
-    inform(f"training {', '.join(missing)}; they are kept in {OUTPUTS / 'demo'}")
+    inform(f"training {', '.join(missing)}; they are saved in {OUTPUTS / 'demo'}")
     with Bar(len(missing), "run", "training") as bar:
         for name in missing:
             command, *options = RUNS[name]

@@ -89,7 +89,7 @@ def export_arpa(options: argparse.Namespace) -> None:
         names, table = restricted(names, table, options.words)
         sizes.append(_sizes(names, table))
     write_arpa(options.file, table, names)
-    inform(f"n-grams of 1, 2, … words: {', then '.join(sizes)}")
+    inform(f"n-grams by order: {', then '.join(sizes)}")
 
 
 def _sizes(names: Sequence[str], table: NGramTable) -> str:
@@ -119,9 +119,9 @@ def export_folder(source: Path, folder: Path) -> None:
     Raises: UserError if a causal model of transformers cannot have its form, or the folder has other files.
     """
     if folder.is_file() or not folder.parent.is_dir():
-        raise UserError(f"{folder}: cannot be written ({'is no folder' if folder.is_file() else 'no such folder'})")
+        raise UserError(f"{folder}: cannot be written ({'is not a folder' if folder.is_file() else 'no such folder'})")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / CODE_FILE).exists():
-        raise UserError(f"{folder}: holds other files, and no exported model", "name a new folder")
+        raise UserError(f"{folder}: contains other files, and no exported model", "name a new folder")
     run, model, vocabulary = open_model(source, "cpu")
     if model.open_vocabulary:
         raise UserError(f"{source}: is a model of transformers already", "give a run")
@@ -179,7 +179,7 @@ def main() -> int:
     edits = [f"--{name}" for name in ("prune", "words") if getattr(options, name) is not None]
     if options.hf:
         if other := [*edits, *(["--format"] if options.format else [])]:
-            raise UserError(f"{other[0]}: is not for --hf", "leave one out")
+            raise UserError(f"{other[0]}: cannot be combined with --hf", "leave one out")
         export_folder(source, options.file)
         print(printable(str(options.file)))
         return 0
@@ -209,6 +209,6 @@ def main() -> int:
     else:
         export_arpa(options)
         if not is_file and Run(source).vocabulary().form.reverse:
-            warn(f"{options.file}: is of lines from their end to their beginning, as srilm's ngram -reverse reads them")
+            warn(f"{options.file}: is a backward model, as read by SRILM's ngram -reverse")
     print(printable(str(options.file)))
     return 0

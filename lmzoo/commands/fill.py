@@ -34,7 +34,7 @@ def main() -> int:
     if options.json:
         print(json.dumps(found._asdict(), indent=2))
         return 0
-    print(f"log p = {found.logprob:.4f} nats, however it is filled")
+    print(f"log p = {found.logprob:.4f} nats, summed over all fillings")
     for number, gap in enumerate(found.gaps, 1):
         shown = "any number of words" if gap is None else ", ".join(f"{word} {100 * p:.1f}%" for word, p in gap)
         print(for_output(f"gap {number}: {shown}"))

@@ -61,7 +61,7 @@ def main() -> int:
                 text = f"{for_output(vocabulary.conditions[labels[number]])}\t{text}"
             print(f"{logprob:.4f}\t{text}" if options.scores else text)
     if cut:
-        warn(f"{cut} of {len(texts)} sentences, with … behind them, are cut at --tokens {options.tokens}")
+        warn(f"{cut} of {len(texts)} sentences, marked with …, are truncated at --tokens {options.tokens}")
     return 0
 
 
@@ -154,10 +154,10 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
         raise UserError(f"--{error.problem}".replace("_", "-", 1), advice) from None
     if options.beam and (decoding != Decoding() or options.samples > 1 or options.sentences):
         left_out = "--samples, --sentences, --temperature, --top-k, --top-p, --typical and --repetition"
-        raise UserError("--beam draws nothing", f"leave out {left_out}")
+        raise UserError("--beam does not sample", f"leave out {left_out}")
     options.matching = any(option is not None for option in (options.pattern, options.length, options.guide))
     if options.matching and (options.condition or options.sentences):
-        raise UserError("--pattern, --length and --guide: --samples says how many sentences",
+        raise UserError("with --pattern, --length and --guide, --samples is the number of sentences",
                         "leave out --sentences and --condition")  # fmt: skip
     return options, decoding
 

@@ -63,7 +63,7 @@ class Inspector:
         words = as_read([*self.vocabulary.form.without_reverse.words(text), EOS], known.tolist())
         reading = read(self.model, tokens)
         if reading.logprob == -math.inf:
-            problem = f"--sentence '{text}': has probability 0 under the model, so no path is likelier than another"
+            problem = f"--sentence '{text}': has probability 0 under the model, so there is no most likely path"
             raise UserError(problem)
         on_path = reading.states == reading.path[:, None]  # (T, S)
         gamma = posterior(reading.chain, torch.tensor([len(tokens)], device=self.model.device))
@@ -121,7 +121,7 @@ def main() -> int:
     parser.add_device()
     options = parser.parse_args()
     if options.plot and (options.state or options.sentence):
-        raise UserError(f"--plot {options.plot}: draws the whole model", "leave out --state and --sentence")
+        raise UserError(f"--plot {options.plot}: plots the whole model", "leave out --state and --sentence")
     check_output(picture=options.plot)
     run, opened, vocabulary = open_model(options.run, options.device)
     needed = "a hidden Markov model, such as model=vlhmm, or a linear dynamical system, such as model=lds"

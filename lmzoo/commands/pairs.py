@@ -114,7 +114,7 @@ def main() -> int:
         lines = [_without_end(line) for line in lines]
     warn(unknown_warning(sum(line.unknown for line in lines), sum(len(line.words) for line in lines), "pairs"))
     if repeated := len(pairs) - len({*pairs}):
-        warn(f"{repeated:,} of {len(pairs):,} pairs are there before, and count once more")
+        warn(f"{repeated:,} of {len(pairs):,} pairs are duplicates, which are counted, too")
     paradigms = preferences(pairs, iter(lines))
     mean = sum(each.right / each.pairs for each in paradigms.values()) / len(paradigms)
     if arguments.json:

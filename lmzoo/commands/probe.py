@@ -103,7 +103,7 @@ def main() -> int:
         pairs, questions = [Pairs.read(file) for file in sets], Questions.read(analogies) if analogies else None
         tables["covered"] = rows = [row for each in opened.items() for row in probe(*each, pairs, questions)]
         few = {f"{r['covered']} of {r['set']} under {r['vectors']}": r for r in rows if 0 < r["covered"] < FEW}
-        warn(f"fewer than {FEW} are covered, so their figures are mostly chance: {', '.join(few)}" if few else None)
+        warn(f"fewer than {FEW} are covered, so their figures are mostly noise: {', '.join(few)}" if few else None)
     print("\n\n".join(as_text(rows, names, what) for what, rows in tables.items()))
     rows = [row for table in tables.values() for row in table]
     if options.csv:

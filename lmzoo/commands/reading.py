@@ -112,11 +112,9 @@ def compare_readers(
         if rare is None and vocabulary.form.of_words and train is not None:
             rare, frequencies_of = rarity(run.split("train").tokens, vocabulary, times, tokenize), folder
     if rare is None:
-        raise UserError(
-            "no run has a training text of words, so that frequencies are not known", "add one, such as model=ngram"
-        )
+        raise UserError("no run has a training text of words, which frequencies need", "add one, such as model=ngram")
     if len(texts) > 1:
-        warn(f"the runs have learnt from different texts; frequencies are those of {frequencies_of}")
+        warn(f"the runs were trained on different texts; frequencies are from {frequencies_of}")
     known = np.logical_and.reduce([known for _, (_, known) in read.values()])
     rows = compared(times, known, arguments.edges)
     for folder, (_, (bits, _)) in read.items():

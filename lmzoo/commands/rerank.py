@@ -130,7 +130,7 @@ def main() -> int:
         scores = " ".join(f"{score:.12g}" for score in [*others, round(logprobs[place], 4)])
         print(for_output(f"{key} ||| {text} ||| {scores} ||| {total[place]:.4f}"))
     if tied := [entries[first].key for first, *others in groups if total[first] in [total[i] for i in others]]:
-        warn(f"{len(tied)} of {len(groups)} ids have several best hypotheses, {tied[0]} the first: they stand in the "
+        warn(f"{len(tied)} of {len(groups)} ids have several best hypotheses, {tied[0]} the first; ties keep the "
              "order of the list")  # fmt: skip
     of_known = totals(entries, [line.logprob_of_known for line in lines], weights)
     others = best_first(entries, of_known)

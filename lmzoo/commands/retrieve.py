@@ -80,7 +80,7 @@ def _grid(arguments: argparse.Namespace) -> list[RankingOptions]:
     if arguments.bm25 and (
         grid != [RankingOptions(*(usual for usual, _ in OPTIONS.values()))] or arguments.prior != "uniform"
     ):
-        raise UserError("--bm25: is no likelihood", f"leave out --prior, {', '.join(map(_flag, OPTIONS))}")
+        raise UserError("--bm25: does not use a language model", f"leave out --prior, {', '.join(map(_flag, OPTIONS))}")
     if len(grid) > 1 and not arguments.qrels:
         raise UserError("several values of an option need --qrels, to choose among them", "give one value of each")
     return grid
@@ -96,7 +96,7 @@ def _read(arguments: argparse.Namespace, judged: Collection[str]) -> tuple[Index
         unstopped = analysis((), str)
         if not any(map(unstopped, read_records(arguments.documents).values())):
             raise UserError(f"{arguments.documents}: no document has a word")
-        raise UserError(f"{arguments.documents}: has stop words alone", "ask for --stop none")
+        raise UserError(f"{arguments.documents}: contains only stop words", "set --stop none")
     return index, {name: index.numbers(words(text)) for name, text in queries.items()}
 
 

@@ -84,10 +84,10 @@ def main() -> int:
     if arguments.table:
         return _tabulate(arguments)
     if arguments.spillover:
-        raise UserError("--spillover: is of --table", "add --table FILE")
+        raise UserError("--spillover: needs --table", "add --table FILE")
     opened = _opened(_only(arguments), arguments)
     if opened.model.whole_sentences and not arguments.sums:
-        raise UserError(f"{opened.run.path}: has a probability of whole sentences alone, none of words", "add --sums")
+        raise UserError(f"{opened.run.path}: assigns probabilities only to whole sentences, not to words", "add --sums")
     _warn_of_text(opened, arguments)
     sums = Sums()
     written = _as_json if arguments.json else _as_sums if arguments.sums else _as_words
@@ -128,7 +128,7 @@ def _opened(folder: Path, arguments: argparse.Namespace) -> _Opened:
         parts = file_parts(vocabulary, text_file(arguments), arguments.text, shown, tokenize)
         return _Opened(run, model, vocabulary, context, parts)
     if arguments.tokenize:
-        raise UserError(f"--tokenize: {arguments.text} is a split, whose words the run has already", "leave it out")
+        raise UserError(f"--tokenize: {arguments.text} is a split, which is tokenized already", "leave it out")
     return _Opened(run, model, vocabulary, context, [run.split(arguments.text)])
 
 
@@ -149,7 +149,7 @@ def _conclude(opened: _Opened, sums: "Sums", unit: str, arguments: argparse.Name
 def _tabulate(arguments: argparse.Namespace) -> int:
     """Write the words of a text under each of the runs."""
     if arguments.sums or arguments.json or arguments.unit == "log10":
-        raise UserError("--table: has a form and a unit of its own", "leave out --sums, --json and --log10")
+        raise UserError("--table: has a fixed format and unit", "leave out --sums, --json and --log10")
     if text_ending(arguments.table) not in (".csv", ".tsv"):
         raise UserError(f"--table {arguments.table}: ends neither in .csv nor in .tsv", "name the file to write so")
     check_output(arguments.table, inputs=[] if arguments.text in (*SPLITS, "-") else [text_file(arguments)])
@@ -163,7 +163,7 @@ def _tabulate(arguments: argparse.Namespace) -> int:
                 f"--table: the lines of {opened.run.path} have labels", "give a run without corpus.condition"
             )
         if opened.model.whole_sentences:
-            raise UserError(f"{opened.run.path}: has a probability of whole sentences alone, none of words")
+            raise UserError(f"{opened.run.path}: assigns probabilities only to whole sentences, not to words")
         _warn_of_text(opened, arguments)
     columns = [*HEADER, *(["matched"] if any(isinstance(opened.model, Matches) for opened in each.values()) else [])]
     columns += BEFORE if arguments.spillover else ()
@@ -181,14 +181,14 @@ def _rows(each: dict[str, _Opened], arguments: argparse.Namespace) -> Iterator[R
         train = None if external else opened.run.split("train").tokens
         warn(f"{opened.run.path}: has no training text, so log_frequency is missing" if external else None)
         if opened.model.open_vocabulary:
-            warn(f"{opened.run.path}: has no list of all words, so entropy and rank are missing")
+            warn(f"{opened.run.path}: has no word vocabulary, so entropy and rank are missing")
         parts = [*opened.parts]
         for row in word_rows(opened.model, opened.vocabulary, parts, opened.context, train, arguments.text, sums.add):
             words.append((row["sentence"], row["word"]))
             yield {"run": name} | row
         if (first := first or words) != words:
             other = next(iter(each.values())).run.path
-            raise UserError(f"{opened.run.path}: reads other words than {other}", "write a table of it alone")
+            raise UserError(f"{opened.run.path}: has another vocabulary than {other}", "write a separate table")
         _conclude(opened, sums, "bits", arguments, f"{name}: " if len(each) > 1 else "")
 
 
@@ -196,13 +196,15 @@ def _export(arguments: argparse.Namespace) -> int:
     """Write the scores of valid and test in the format of `lmzoo.protocol.exchange`, and print a summary."""
     form = arguments.table or arguments.sums or arguments.json or arguments.unit != "nats" or arguments.tokenize
     if form or arguments.text != "-":
-        raise UserError("--export: has a form of its own, of valid and test", "leave out the text and other forms")
+        raise UserError("--export: has a fixed format, and writes valid and test", "leave out the text and other forms")
     check_output(arguments.export)
     if arguments.export.suffix != ".npz":
-        raise UserError(f"--export {arguments.export}: does not end in .npz, by which it is known", "name such a file")
+        raise UserError(f"--export {arguments.export}: does not end in .npz", "name such a file")
     run, model, vocabulary = open_model(_only(arguments), arguments.device)
     if model.whole_sentences:
-        raise UserError(f"{run.path}: has a probability of whole sentences alone, none of words", "leave out --export")
+        raise UserError(
+            f"{run.path}: assigns probabilities only to whole sentences, not to words", "leave out --export"
+        )
     warn_of(run, vocabulary)
     corpus, context = run.corpus(), arguments.context or run.config()["corpus"]["context"]
     splits: dict[str, tuple[Tensor, Tensor]] = {}

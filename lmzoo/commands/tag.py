@@ -39,11 +39,11 @@ def main() -> int:
     parser.add_file("--plot", "plot the confusion matrix, for a fully labelled text")
     arguments = parser.parse_args()
     if arguments.plot and arguments.best:
-        raise UserError(f"--plot {arguments.plot}: is of the best labels alone", "leave out --best")
+        raise UserError(f"--plot {arguments.plot}: shows only the best labels", "leave out --best")
     if arguments.tokenize and not arguments.plain:
-        raise UserError(f"--tokenize {arguments.tokenize}: is of plain sentences", "add --text")
+        raise UserError(f"--tokenize {arguments.tokenize}: applies only to raw text", "add --text")
     if arguments.plot and arguments.plain:
-        raise UserError(f"--plot {arguments.plot}: is of a text with labels", "leave out --text")
+        raise UserError(f"--plot {arguments.plot}: needs a text with labels", "leave out --text")
     check_output(picture=arguments.plot)
     run = load_labeller(arguments.run)
     labeller = run.labeller
@@ -84,7 +84,7 @@ def sentences(labeller: Labeller, task: Task, arguments: argparse.Namespace) -> 
     text = PlainText(text_file(arguments), labeller.kind == "text", tokenize)
     words = [word for sentence in text.sentences for word in sentence.words]
     if not arguments.tokenize and len(stuck := with_punctuation(words)) > PROSE * len(words):
-        warn(f"{arguments.text}: {len(stuck):,} of {len(words):,} words have punctuation stuck to them, such as "
+        warn(f"{arguments.text}: {len(stuck):,} of {len(words):,} words have punctuation attached to them, such as "
              f"'{stuck[0]}'; --tokenize words separates it")  # fmt: skip
     return text
 

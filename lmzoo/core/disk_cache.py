@@ -55,7 +55,7 @@ def exclusive_lock(name: str) -> Iterator[Path | None]:
             _lock(stack.enter_context(lock.open("ab")), lock)
             path = cache_folder() / name
         except (OSError, RuntimeError) as error:
-            log.warning("nothing is kept for later runs (%s); LMZOO_CACHE can name another folder", error)
+            log.warning("the cache is not writable (%s); set LMZOO_CACHE to another folder", error)
         yield path
 
 
@@ -64,7 +64,7 @@ def _lock(stream: BinaryIO, lock: Path) -> None:
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        log.info("another process is making %s, which takes as long as its bar says", lock.stem)
+        log.info("another process is computing %s; its progress bar shows how long it takes", lock.stem)
         fcntl.flock(stream, fcntl.LOCK_EX)
     except OSError:
         return

@@ -76,7 +76,7 @@ def nearest(word: str, names: Iterable[str]) -> str:
     names = sorted(names)
     folded = {name.casefold(): name for name in names}
     close = get_close_matches(word.casefold(), folded, n=1, cutoff=0.5)
-    return f"did you mean '{folded[close[0]]}'?" if close else f"there are: {', '.join(names) or 'none'}"
+    return f"did you mean '{folded[close[0]]}'?" if close else f"choose from: {', '.join(names) or 'none'}"
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error

@@ -36,10 +36,10 @@ INFLATED, SMALL = 50, 1 << 22
 """A compressed file is rejected if it expands by more than this factor and beyond the size of a small file."""
 
 NON_UTF8_FORMATS = {
-    **{sign: (f"{form} once more", "unpack it, and pack it once") for sign, form in COMPRESSED.items()},
-    b"BZh": ("bzip2", "unpack it first"),
-    b"\xfd7zXZ": ("xz", "unpack it first"),
-    b"PK\x03\x04": ("zip", "unpack it first"),
+    **{sign: (f"{form} once more", "decompress it, and compress it once") for sign, form in COMPRESSED.items()},
+    b"BZh": ("bzip2", "decompress it first"),
+    b"\xfd7zXZ": ("xz", "decompress it first"),
+    b"PK\x03\x04": ("zip", "decompress it first"),
     b"\xff\xfe\0\0": ("UTF-32", "convert it first"),
     b"\xff\xfe": ("UTF-16", "convert it first"),
     b"\xfe\xff": ("UTF-16", "convert it first"),
@@ -120,7 +120,7 @@ def text_blocks(path: Path, seen: Seen = lambda block, read: None, of_words: boo
             if of_words and len(block) == LONGEST_WORD and not re.search(rb"\s", block):
                 raise UserError(
                     f"{path}: no text of words, as {LONGEST_WORD:,} bytes of it have no space",
-                    "corpus.unit=char has each character as a word",
+                    "set corpus.unit=char for a model of characters",
                 )
             seen(block, stream.tell() if stream.seekable() else 0)
             yield block
@@ -151,8 +151,8 @@ class _Decompressed(_Counted):
     def readinto(self, buffer: Any) -> int:
         size = super().readinto(buffer)
         if self.count > INFLATED * self.packed.count + SMALL:
-            problem = f"{self.path}: more than {INFLATED} times as large once it is unpacked, as no text of words is"
-            raise UserError(problem, "unpack it first, if it is meant to be so large")
+            problem = f"{self.path}: more than {INFLATED} times as large when decompressed, as no text of words is"
+            raise UserError(problem, "decompress it first, if it is meant to be so large")
         return size
 
 
@@ -167,7 +167,8 @@ def decompressed(stream: BufferedReader, path: Path) -> Iterator[BufferedReader]
     expected = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix.lower(), form)
     if begin and form != expected:
         own = form or non_utf8_format(begin)[0]
-        raise UserError(f"{path}: is no {expected}, as its name says" + (f", but {own}" if own else ""), "rename it")
+        problem = f"{own}, not {expected}" if own else f"not {expected},"
+        raise UserError(f"{path}: is {problem} as its suffix says", "rename it")
     if form is None:
         yield stream
         return
@@ -202,7 +203,7 @@ def read_pieces(path: Path, seen: Seen = lambda block, read: None, of_words: boo
     for first in itertools.islice(pieces, 1):
         if of_words and _is_table(path, first):
             advice = "write the column that is text into a .txt by itself, or spaces for the tabs of a text"
-            raise UserError(f"{path}: is a table, by its name or by as many tabs in each line", advice)
+            raise UserError(f"{path}: is a table, by its suffix or by the equal number of tabs per line", advice)
         yield first
     yield from pieces
 
@@ -347,7 +348,7 @@ def output_stream(path: Path, followed: bool = True) -> Iterator[BinaryIO]:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if _read and path.is_file() and _identity(path.stat()) in _read:
-            raise UserError(f"{path}: has been read by this command", "name another file to write")
+            raise UserError(f"{path}: is an input of this command", "name another file to write")
         special = (path.exists() and not path.is_file()) or PIPES.intersection((path, path.parent))
         file = destination(path) if followed else path
         with contextlib.ExitStack() as streams:

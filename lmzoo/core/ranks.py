@@ -39,7 +39,7 @@ def process_group() -> Iterator[None]:
         if not any(phrase in str(error) for phrase in GONE):
             raise
         raise UserError(f"rank {rank()}: another rank has ended, or did not answer within {_patience()}",
-                        "see what it printed; the same command goes on from the last checkpoint") from None  # fmt: skip
+                        "see its output; the same command resumes from the last checkpoint") from None  # fmt: skip
 
 
 def _patience() -> datetime.timedelta:
@@ -57,7 +57,7 @@ def _init_process_group() -> None:
         gpus = torch.cuda.is_available() and dist.is_nccl_available()
         dist.init_process_group("cpu:gloo,cuda:nccl" if gpus else "gloo", timeout=patience)
     except (RuntimeError, ValueError) as error:
-        raise UserError(f"the ranks do not meet at {address} ({one_line(error)[:120]})",
+        raise UserError(f"the ranks cannot connect at {address} ({one_line(error)[:120]})",
                         "start them by torchrun; is the port in use?") from None  # fmt: skip
     atexit.register(dist.destroy_process_group)  # not earlier, since a sweep may have further runs
     if not is_main():

@@ -102,7 +102,7 @@ def label_numbers(of_lines: Sequence[str], labels: Sequence[str], where: str) ->
 def _unknown(label: str, labels: Sequence[str], where: str) -> UserError:
     return UserError(
         f"{where}: no line of train has the label '{shortened(label, 40)}'",
-        f"there are: {shortened(', '.join(labels), SHOWN)}",
+        f"choose from: {shortened(', '.join(labels), SHOWN)}",
     )
 
 

@@ -34,7 +34,7 @@ class Splits(dict[str, Tensor]):
         self.corpus = corpus
 
     def __missing__(self, split: str) -> Tensor:
-        raise UserError(f"corpus {self.corpus} has no {split} split", f"there are: {', '.join(self)}")
+        raise UserError(f"corpus {self.corpus} has no {split} split", f"choose from: {', '.join(self)}")
 
 
 @dataclass(frozen=True)

@@ -187,7 +187,7 @@ def _encode(
                     counts[reading.number] += len(numbers)
                     stream.write(numbers.int().numpy().tobytes())
             if sums not in (None, reading.checksums):
-                raise UserError(f"{files[0]}: the text changed while it was read", "start again when it is whole")
+                raise UserError(f"{files[0]}: the text changed while it was read", "start again when it is complete")
             if isinstance(words, Limits) and isinstance(vocabulary, Lexicon):
                 vocabulary = _renumber(stream, vocabulary, words)
             trailer = json.dumps({"words": vocabulary.words, "files": counts}).encode()

@@ -174,13 +174,13 @@ def text(options: TextOptions) -> Corpus:
         raise UserError("corpus=text needs corpus.train=FILE, one sentence a line, words separated by spaces")
     shares = {split: part for split, each in given.items() if split != "train" and (part := share(each)) is not None}
     if vocabulary and (min_count > 1 or max_size or unknown):
-        raise UserError("corpus.vocabulary: its words are given", "leave out min_count, max_size and unknown")
+        raise UserError("corpus.vocabulary: fixes the vocabulary", "leave out min_count, max_size and unknown")
     if options.condition and context == "stream":
         raise UserError("corpus.condition=true: each line has a label of its own", "set corpus.context=sentence")
     form = Form(**options.inherited(FormOptions))
     if form.of_pieces and (min_count > 1 or max_size or unknown):
         raise UserError(
-            f"corpus.unit={options.unit}: no text has unknown words, and corpus.subwords is how many words there are",
+            f"corpus.unit={options.unit}: no text has unknown words, and corpus.subwords is the vocabulary size",
             "leave out min_count, max_size and unknown",
         )
     words = read_vocabulary(vocabulary, form) if vocabulary else Limits(min_count, max_size, bool(unknown))

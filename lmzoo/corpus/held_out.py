@@ -63,7 +63,7 @@ def split_holdout(files: Files, shares: Mapping[str, float], form: Form) -> Spli
     """
     asked = ", ".join(f"corpus.{split}={100 * part:g}%" for split, part in shares.items())
     if not 0 < sum(shares.values()) < 1 or not all(shares.values()):
-        raise UserError(f"{asked}: takes nothing of train, or all", "ask for a few per cent, such as 5%")
+        raise UserError(f"{asked}: holds out nothing of train, or all of it", "hold out a few per cent, such as 5%")
     sums = text_checksums(files["train"], form)
     if sums is None:
         raise UserError(f"{asked}: {files['train'][0]} can be read only once", "copy its text into a file")
@@ -111,7 +111,7 @@ def _part(file: Path, sha256: str, begin: int, end: int, form: Form, asked: str)
     ending = text_ending(file) if text_ending(file) in TABLES else ".txt"
     with exclusive_lock(f"lines-{sha256}-{begin}-{end}{ending}") as path:
         if path is None:
-            raise UserError(f"{asked}: no folder can keep the parts", "set LMZOO_CACHE to one that can be written to")
+            raise UserError(f"{asked}: the cache is not writable", "set LMZOO_CACHE to a writable folder")
         if not path.exists():
             with atomic_stream(path) as stream:
                 for block in _between(text_blocks(file, of_words=form.spaced), begin, end):

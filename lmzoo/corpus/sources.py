@@ -77,7 +77,7 @@ def _copy(file: Pinned, urls: Sequence[str]) -> bytes:
             continue
         if sha256(data) == file.sha256:
             for failed, reason in failures.items():
-                log.warning(one_line(UserError(f"{file.name} cannot be taken from {failed}: {reason}")))
+                log.warning(one_line(UserError(f"{file.name} cannot be downloaded from {failed}: {reason}")))
             return data
         failures[url] = f"{len(data)} bytes with another sha256"
     hosts = {url: url.partition("://")[2].partition("/")[0] or url for url in urls}

@@ -69,7 +69,7 @@ class Subwords:
         if list(words[-len(BYTES) :]) != BYTES or len(numbers) != len(pieces) or BEGIN not in pieces:
             raise ValueError("the pieces and their scores do not fit")
         if not all(map(math.isfinite, numbers)):
-            raise ValueError("a score is no number")
+            raise ValueError("a score is not a number")
         return cls(kind, dict(zip(pieces, numbers, strict=True)))
 
     @property

@@ -24,7 +24,7 @@ def words(line: str) -> str:
 
 
 def with_punctuation(words: Iterable[str]) -> list[str]:
-    """Those of some words that are letters with punctuation stuck to them, such as ``end.`` and ``(in``."""
+    """Those of some words that are letters with punctuation attached to them, such as ``end.`` and ``(in``."""
     return [word for word in words if (bare := word.strip(STUCK)) != word and bare.isalpha()]
 
 

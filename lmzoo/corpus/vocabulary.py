@@ -155,7 +155,7 @@ class Vocabulary:
         word = next(word for word in words if word not in self.index)
         problem = f"{where}, line {number}: '{word}' is not in the vocabulary"
         if has_other_normal_form(word, self.index):
-            return UserError(f"{problem} but in another Unicode normal form", "bring the texts to one")
+            return UserError(f"{problem} but in another Unicode normal form", "normalize the texts")
         return UnknownWordError(
             f"{problem}, which has no {UNK}",
             f"replace it, or train with corpus.unknown=true, which adds {UNK}, or corpus.min_count=2, which makes "
@@ -170,18 +170,18 @@ class Vocabulary:
                  for word in self.words if LIKE_UNK.fullmatch(word)]  # fmt: skip
         if twice := [word for word in self.words if has_other_normal_form(word, self.index)]:
             found.append(f"{len(twice)} words are there in another Unicode normal form, too, such as '{twice[0]}'; "
-                         "bring the texts to one")  # fmt: skip
+                         "normalize the texts")  # fmt: skip
         return found + ([] if self.form.tokenizer else self._prose())
 
     def _prose(self) -> list[str]:
-        """A warning if many words are others with punctuation stuck to them."""
+        """A warning if many words are others with punctuation attached to them."""
         stuck = [word for word in with_punctuation(self.words) if word.strip(STUCK) in self.index]
         if len(stuck) <= PROSE * len(self.words):
             return []
         capital = [word for word in self.words if (small := word.lower()) != word and small in self.index]
         capitals = f", and {len(capital):,} have capitals, such as '{capital[0]}'" if capital else ""
         lower = ", corpus.lower=true makes letters small" if capital else ""
-        return [f"{len(stuck):,} of {len(self.words):,} words are others with punctuation stuck to them, such as "
+        return [f"{len(stuck):,} of {len(self.words):,} words are others with punctuation attached to them, such as "
                 f"'{stuck[0]}'{capitals}; corpus.tokenizer=words parts punctuation{lower}, and corpus.tokenizer=ptb "
                 "leaves punctuation and capitals out"]  # fmt: skip
 

@@ -158,7 +158,7 @@ class CausalTransformer(LanguageModel):
         with torch.no_grad():
             logits = self.network(input_ids=same).logits[:, :-1]
         if not torch.allclose(logits[0], logits[1], rtol=1e-5, atol=1e-5):
-            raise UserError(f"{name}: is no causal model, as its predictions depend on later words")
+            raise UserError(f"{name}: is not a causal model, as its predictions depend on later words")
 
     @property
     def vocabulary_size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride] - it grows
@@ -204,7 +204,7 @@ class CausalTransformer(LanguageModel):
         return torch.cat(scores).view(tokens.shape), self._state(last)
 
     def predict(self, state: State) -> Tensor:
-        raise UserError(f"{self.name}: predicts pieces, and has no list of words", "choose a run, or score a text")
+        raise UserError(f"{self.name}: predicts subwords, and has no word vocabulary", "choose a run, or score a text")
 
     def _words(self, line: _Line, predicted: Tensor) -> Tensor:
         """(n + 1, 2) `_predictions` of a line -> log p of its words."""

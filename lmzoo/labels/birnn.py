@@ -85,7 +85,7 @@ class BiRNN(NetworkLabeller[Network], ChainLabeller):
                             "leave out labeller.lexical or labeller.pooling")  # fmt: skip
         if options.clusters and not options.lexical:
             way_out = "leave it out" if options.pooling else "set labeller.lexical=1 or more, or leave it out"
-            raise UserError(f"labeller.clusters={options.clusters}: is read for lexical features alone", way_out)
+            raise UserError(f"labeller.clusters={options.clusters}: is used only for lexical features", way_out)
         self.kind = "text" if options.pooling else "words"
         self.source, self.vectors, self.pooling = options.from_, options.vectors, options.pooling
         self.unknown, self.clip = options.unknown, options.clip

@@ -106,7 +106,7 @@ class ColumnText(LabelledText):
     def _is_universal(self, name: str, first: str) -> bool:
         """Whether the text is CoNLL-U, by its name or its first word; raise a UserError if train differs."""
         if self.lines[0].startswith("# global.columns"):
-            raise UserError(f"{self.path}: is CoNLL-U Plus, which is not read", "write the ten columns of CoNLL-U")
+            raise UserError(f"{self.path}: is CoNLL-U Plus, which is not supported", "write the ten columns of CoNLL-U")
         universal = text_ending(Path(name)) == ".conllu" or bool(UNIVERSAL_BEGIN.match(first))
         if self.train and (self.train.separator == "CoNLL-U") != universal:
             here, there = ("", "no ") if universal else ("no ", "")
@@ -234,7 +234,7 @@ class ColumnText(LabelledText):
         strangers = [n for n in words if looks_like_word(self._fields(n)[label].strip(), self.train.labels)]
         if 2 * len(strangers) > len(words):
             word = shortened(self._fields(strangers[0])[label], 40)
-            unknown = f"has '{word}' for a label, which the run has not learnt"
+            unknown = f"has '{word}' as a label, which the run does not have"
             raise self._wrong(strangers[0], unknown, f"{WORD_A_LINE}; _ is no label")
 
     def _sentence(self, row: Sequence[int]) -> Sentence:

@@ -105,7 +105,7 @@ class LineText(LabelledText):
             elif not label:
                 raise UserError(f"{path}: line {number} has no label", advice)
             elif not labelled and known_labels and looks_like_word(label, known_labels):
-                unknown = f"has '{shortened(label, 40)}' for a label, which the run has not learnt"
+                unknown = f"has '{shortened(label, 40)}' as a label, which the run does not have"
                 raise UserError(f"{path}: line {number} {unknown}", f"{advice}, or a text without a tab")
             if not text.split():
                 raise UserError(f"{path}: line {number} has no words", advice)

@@ -110,7 +110,7 @@ class Lexical:
         counts = Counter(name for sentence in sentences for row in templates(sentence, self.paths) for name in row)
         self.numbers = {name: i for i, name in enumerate(n for n, c in counts.items() if c >= self.min_count)}
         if not self.numbers:
-            raise UserError(f"{self.option}={self.min_count}: no feature is so frequent", "set it to 1")
+            raise UserError(f"{self.option}={self.min_count}: no feature has this count", "set it to 1")
 
     def rows(self, sentences: Sequence[Sentence]) -> SparseRows:
         """The features of all words of sentences."""

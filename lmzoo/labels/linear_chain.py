@@ -41,7 +41,7 @@ class ChainLabeller(Labeller):
         """`scores`; raise a UserError if one is NaN or infinite, since predictions would be arbitrary."""
         scores = self.scores(sentences)
         if not all(bool((part < math.inf).all()) for part in (scores.emission[scores.inside()], *scores[1:3])):
-            raise UserError("the model's scores of labels are no numbers", "train it again")
+            raise UserError("the model's scores of labels are not numbers", "train it again")
         return scores
 
     def k_best(self, sentence: Sentence, k: int) -> list[tuple[float, list[str]]]:

@@ -57,7 +57,7 @@ class Tagger:
         labeller, task = self.trained.labeller, tasks.build(self.trained.task)
         task.layout = self.trained.layout
         if tokenize is not None and tokenize not in TOKENIZERS:
-            raise UserError(f"tokenize={tokenize}: no such way to cut a text", f"choose {' or '.join(TOKENIZERS)}")
+            raise UserError(f"tokenize={tokenize}: no such tokenizer", f"choose {' or '.join(TOKENIZERS)}")
         if not isinstance(text, str) or "\n" in text:
             raise UserError("the text is not one line", "give a sentence, as 'They walk .'")
         words = (text if tokenize is None else TOKENIZERS[tokenize](text)).split()

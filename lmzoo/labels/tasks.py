@@ -138,7 +138,7 @@ def load_task(
         others = {word for sentence in text.sentences for word in sentence.words if word not in counts}
         if spelt := sorted(word for word in others if has_other_normal_form(word, counts)):
             forms = f"{len(spelt)} words are train's in another Unicode normal form, such as '{spelt[0]}'"
-            task.notes.append(f"{split}: {forms}; bring the texts to one")
+            task.notes.append(f"{split}: {forms}; normalize the texts")
     usual = defaults("task", options["name"])
     if task.files["train"] != usual["train"]:
         own = "the default, and train is your own: set a file of yours, or null"
@@ -217,7 +217,7 @@ class LabelledWords(Task):
         super().__init__(**options.inherited(TaskOptions))
         if options.scheme and options.measure != "f1":
             raise UserError(
-                f"task.scheme={options.scheme}: labels stand for no entities", "set task.measure=f1, or leave it out"
+                f"task.scheme={options.scheme}: labels do not encode entities", "set task.measure=f1, or leave it out"
             )
         self.columns = Columns(options.word, options.label, tuple(options.features))
         self.measure, self.scheme = options.measure, options.scheme
@@ -250,7 +250,7 @@ class LabelledWords(Task):
                         continue
                     where = f"{path}: line {line + 1} has the label '{shortened(label, 40)}'"
                     if not LABEL.fullmatch(label):
-                        raise UserError(f"{where}, which stands for no entity", "set task.label to a column of labels "
+                        raise UserError(f"{where}, which encodes no entity", "set task.label to a column of labels "
                                         "such as B-PER, I-PER and O, or task.measure=accuracy")  # fmt: skip
                     if not family({each[0] for each in [*met, label]}):
                         before = shortened(", ".join(each for each in met if each != "O"), 80)
@@ -323,7 +323,7 @@ class LabelledTexts(Task):
                 raise UserError("task.fold and task.valid_fold need task.folds", "set it to 10, say")
             return
         if {*self.files} - {"train"}:
-            raise UserError("task.folds parts train, so that it needs no task.valid and task.test", "leave them out")
+            raise UserError("task.folds splits train, which excludes task.valid and task.test", "leave them out")
         if not self.held:
             raise UserError(f"task.folds={folds}: task.fold or task.valid_fold is needed", "such as task.fold=0")
         if max(self.held.values()) >= folds or fold == valid_fold:
@@ -332,7 +332,7 @@ class LabelledTexts(Task):
                 "choose others",
             )
         if len(self.held) == folds:
-            raise UserError(f"task.folds={folds}: valid and test leave no part to train", "choose more folds")
+            raise UserError(f"task.folds={folds}: valid and test leave no fold for training", "choose more folds")
 
     def read(self, path: Path, labelled: bool = True) -> LineText:
         return LineText.read(path, labelled, self.layout.labels if self.layout else ())

@@ -247,7 +247,7 @@ def states(lm: Loaded, text: str, words_read: int | None = None) -> SentenceStat
     tokens = vocabulary.encode([text])
     found = read(model, tokens)
     if found.logprob == -math.inf:
-        raise UserError("the sentence has probability 0 under the model, so that no state is likelier than another")
+        raise UserError("the sentence has probability 0 under the model, so its states have no posterior")
     grid, T = beliefs(found.chain).cpu(), len(tokens)
     number, states = T if words_read is None else max(1, min(words_read, T)), found.states.cpu()
     words = []
@@ -350,7 +350,7 @@ def _row(vectors: WordVectors, word: str) -> int:
     if (number := len(word.split())) != 1:
         raise UserError("a word is missing" if not number else f"there are {number:,} words", "write one")
     if (row := vectors.row(word.strip())) is None:
-        raise UserError(f"'{shortened(word.strip())}' has no vector", "choose a word that is commoner in the text")
+        raise UserError(f"'{shortened(word.strip())}' has no vector", "choose a word that is more frequent in the text")
     return row
 
 

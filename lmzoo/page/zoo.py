@@ -90,7 +90,7 @@ class Zoo:
                 opened.append((run, self.models[name].vocabulary))
         of_words = [(run, vocabulary) for run, vocabulary in opened if not isinstance(vocabulary.form, RawText)]
         if not of_words:
-            raise UserError(f"{opened[0][0].path}: has no list of words", "name a run of lmzoo train beside it")
+            raise UserError(f"{opened[0][0].path}: has no word vocabulary", "name a run of lmzoo train beside it")
         (first, self.vocabulary), *others = of_words
         for run, vocabulary in others:
             if _parts(vocabulary) != _parts(self.vocabulary):
@@ -100,7 +100,9 @@ class Zoo:
         self.notes = [warning for run, _ in opened if (warning := run.unfinished())]
         for name in [name for name, lm in self.models.items() if lm.model.whole_sentences]:
             del self.models[name]
-            self.notes.append(f"{name}: has a probability of whole sentences alone, none of words, so it is not shown")
+            self.notes.append(
+                f"{name}: assigns probabilities only to whole sentences, not to words, so it is not shown"
+            )
         self.predicting = {n: lm for n, lm in self.models.items() if not lm.model.open_vocabulary}
         self.hmms = {name: lm for name, lm in self.models.items() if isinstance(lm.model, HiddenMarkovModel)}
         self.systems = {name: lm for name, lm in self.models.items() if isinstance(lm.model, LinearDynamicalSystem)}

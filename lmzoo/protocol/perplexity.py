@@ -75,7 +75,7 @@ class Score:
 def fault(logprobs: Tensor) -> str | None:
     """The error in (N,) log-probabilities, if any."""
     if math.isnan(highest := float(logprobs.max())):  # as it is if any one is
-        return "the model's log-probabilities are no numbers"
+        return "the model's log-probabilities are not numbers"
     if highest > ROUNDED:
         return f"the model gives a word the probability {math.exp(min(highest, 700)):.4g}"
     return None

@@ -52,7 +52,7 @@ def picture_format(file: Path) -> str:
     import_optional("matplotlib", str(file), "matplotlib")
     known = sorted(importlib.import_module("matplotlib.backend_bases").FigureCanvasBase.get_supported_filetypes())
     if form not in known:
-        raise UserError(f"--plot {file}: .{form} is no format of a picture", f"there are: {', '.join(known)}")
+        raise UserError(f"--plot {file}: .{form} is not a supported image format", f"choose from: {', '.join(known)}")
     return form
 
 

@@ -146,7 +146,7 @@ def _numbers(values: Sequence[str], column: str, file: Path, missing: Sequence[s
             with contextlib.suppress(ValueError):
                 numbers[i] = float(value)
             if not math.isfinite(numbers[i]):
-                raise UserError(f"{file}, line {i + 2}: {column} is {shortened(value)}, which is no number")
+                raise UserError(f"{file}, line {i + 2}: {column} is {shortened(value)}, which is not a number")
     return numbers
 
 
@@ -198,7 +198,9 @@ def surprisal(
             spaces = (np.arange(len(each)) > 0) * (not form.spaced)
             ends = np.cumsum(counts[each] + spaces)
             if len(each) and ends[-1] != len(line.words) - 1:
-                raise UserError(f"'{shortened(' '.join(line.words))}': words are cut otherwise beside their neighbours")
+                raise UserError(
+                    f"'{shortened(' '.join(line.words))}': words are tokenized differently next to their neighbours"
+                )
             logprobs, begin = line.logprobs.numpy(), 0
             for i, end in zip(each, ends, strict=True):
                 nats = logprobs[begin:end].sum()

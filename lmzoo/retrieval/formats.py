@@ -49,7 +49,7 @@ def read_records(path: Path, judged: Collection[str] = ()) -> dict[str, str]:
     found: dict[str, str] = {}
     for number, name, text in reader(path, lines):
         if name.split() != [name] or not name.isprintable():
-            raise UserError(f"{path}, line {number}: '{shortened(name)}' is no name", "a name is signs without spaces")
+            raise UserError(f"{path}, line {number}: '{shortened(name)}' is no name", "a name has no spaces")
         if name in found:
             raise UserError(f"{path}, line {number}: a second '{shortened(name)}'", "give each its own name")
         found[name] = text
@@ -100,7 +100,7 @@ def _json_lines(path: Path, lines: list[tuple[int, str]]) -> Iterator[tuple[int,
 def _table(path: Path, lines: list[tuple[int, str]]) -> Iterator[tuple[int, str, str]]:
     headed = re.match(NAMES, lines[0][1], re.IGNORECASE) is not None
     if headed:
-        log.warning("%s: its first line is read as headings", path)
+        log.warning("%s: its first line is read as a header", path)
     for number, line in lines[headed:]:
         name, tab, text = line.partition("\t")
         if not tab:

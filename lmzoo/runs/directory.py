@@ -69,17 +69,17 @@ class Run(Files):
         try:
             folder = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
             if not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):
-                raise UserError(f"run_dir={self.path}: {folder} is no folder that can be written to", "choose another")
+                raise UserError(f"run_dir={self.path}: {folder} is not a writable folder", "choose another")
         except OSError as error:
             raise UserError(f"run_dir={self.path}: cannot be used ({error.strerror})", "choose another") from None
         names = self.names()
         if self.config_file.name not in names:
             if any(name != "train.log" and not name.startswith(".") for name in names):
-                raise UserError(f"run_dir={self.path}: holds other files and no run", "choose another")
+                raise UserError(f"run_dir={self.path}: contains other files and no run", "choose another")
             return
         if changed := self.config().differences(config):
             raise UserError(
-                f"run_dir={self.path}: holds a run with another configuration ({'; '.join(changed)})",
+                f"run_dir={self.path}: contains a run with another configuration ({'; '.join(changed)})",
                 "choose another run_dir, or repeat the options it was started with",
             )
 
@@ -97,7 +97,7 @@ class Run(Files):
                 if then.get(name, now) != now:
                     raise UserError(
                         f"{self.path}: was made from another {option} than {name} is now",
-                        "bring that one back, or choose another run_dir",
+                        "restore it, or choose another run_dir",
                     )
 
     def made_from(self) -> Origins:
@@ -122,7 +122,7 @@ class Run(Files):
             )
             raise UserError(
                 f"{self.path}: was trained on another text than corpus {corpus.name} is now (unlike: {splits}{notes})",
-                "bring that text back, or choose another run_dir to train, a file to evaluate",
+                "restore that text, or choose another run_dir to train, a file to evaluate",
             )
 
     def trained_text(self, file: Path) -> str | None:
@@ -165,7 +165,7 @@ class Run(Files):
                 raise
             raise UserError(
                 f"{error.filename or self.path}: cannot be written ({error.strerror or error})",
-                "what was saved before is still good: make room and run the same command again, or choose another "
+                "earlier checkpoints are intact: free disk space and run the same command again, or choose another "
                 "run_dir",
             ) from None
 

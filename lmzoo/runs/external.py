@@ -96,7 +96,7 @@ def matching(patterns: Sequence[str]) -> list[Path]:
         folders = [] if Path(pattern).exists() else sorted(glob.glob(pattern))  # noqa: PTH207 - may be absolute
         matches = [run for folder in folders or [find(pattern)] for run in _runs(Path(folder))]
         if not matches:
-            raise UserError(f"{pattern}: no run is there", "name folders of runs, or a folder above them")
+            raise UserError(f"{pattern}: no runs found", "name folders of runs, or a folder above them")
         runs |= dict.fromkeys(matches)
     return list(runs)
 

@@ -45,7 +45,7 @@ class Files:
         for part in Path(name).parts:
             path /= part
             if path.is_symlink():
-                raise UserError(f"{path}: is a link inside a run, and may lead anywhere", "delete the link")
+                raise UserError(f"{path}: is a symbolic link inside a run, which is not allowed", "delete the link")
         return path
 
     def names(self) -> set[str]:

@@ -58,14 +58,16 @@ def find(name: str) -> Path:
             raise UserError(f"{name}: the table of lmzoo compare has {len(rows)} rows", "print it again")
         if not _is_run(run := rows[int(name) - 1]):
             raise UserError(
-                f"{name}: {shortened(str(run))} is no run any more", "print the table of lmzoo compare again"
+                f"{name}: {shortened(str(run))} is not a run any more", "print the table of lmzoo compare again"
             )
         return run
     names = _names(path)
     whole = [run for run, called in names.items() if str(path) in called]
     begun = whole or [run for run, called in names.items() if any(one.startswith(str(path)) for one in called)]
     if len(begun) > 1:
-        raise UserError(f"{name}: {len(begun)} runs begin so, such as {begun[0]} and {begun[1]}", "write more of it")
+        raise UserError(
+            f"{name}: {len(begun)} runs begin with it, such as {begun[0]} and {begun[1]}", "write a longer prefix"
+        )
     return begun[0] if begun else path
 
 

@@ -34,7 +34,7 @@ def build_model(options: Mapping[str, Any], vocabulary: Vocabulary) -> LanguageM
             kinds = models.entries.items()
             able = [name for name, kind in kinds if isinstance(kind, type) and issubclass(kind, Conditioned)]
             raise UserError(
-                f"model={options['name']}: takes no labels of lines (corpus.condition=true)",
+                f"model={options['name']}: does not support corpus.condition=true",
                 f"choose one of {', '.join(sorted(able))}",
             )
         model.add_conditions(len(vocabulary.conditions))

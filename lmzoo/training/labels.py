@@ -171,7 +171,7 @@ class RunOpener(Opener):
             run = Run(Path(folder))
             cautions = [*source_warnings(run)]
         if vocabulary.conditions:
-            raise UserError(f"{option}: {folder} has corpus.condition=true", "choose a run without labels of lines")
+            raise UserError(f"{option}: {folder} has corpus.condition=true", "choose a run without corpus.condition")
         for caution in cautions:
             log.warning("%s", caution)
         return Trained(folder, run.config()["model"], model), vocabulary

@@ -99,7 +99,7 @@ class Learning(Learner):
                 drawn = sample(self.trainer.model, SAMPLE_TOKENS, self.options.seed, context=corpus.context)
                 text = corpus.vocabulary.decode(drawn.tokens[0].tolist())
                 self.board.text("sample", text, progress.tokens)
-                log.info("it writes: %s", printable(shortened(" | ".join(text.splitlines()), SAMPLE_SIGNS)))
+                log.info("sample: %s", printable(shortened(" | ".join(text.splitlines()), SAMPLE_SIGNS)))
         if checked or progress.step % STEPS_PER_POINT == 0:
             self.board.scalars(metrics, progress.tokens)
 

@@ -179,7 +179,7 @@ def _check(optimizer: object, name: str) -> None:
         except TypeError:
             problem = "step() needs a closure, and gets none"
     if problem:
-        raise UserError(f"optimizer={name}: {problem}", "choose another, or mend its code")
+        raise UserError(f"optimizer={name}: {problem}", "choose another, or fix its code")
 
 
 class NotFinite(Exception):  # noqa: N818 - the trainer turns it into a UserError
@@ -211,7 +211,7 @@ class Optimization:
             schedule, optimizer=self.optimizer, steps_per_epoch=steps_per_epoch, steps=steps
         )
         if not isinstance(self.schedule, LRScheduler):
-            raise UserError(f"schedule={schedule['name']}: makes no LRScheduler of torch", "mend its code")
+            raise UserError(f"schedule={schedule['name']}: makes no LRScheduler of torch", "fix its code")
         self.average = Average(self.parameters, average_decay)
 
     def backward(self, loss: Tensor) -> Tensor:

@@ -148,7 +148,7 @@ def train(config: Configuration, given: Collection[str] = ()) -> dict[str, Any]:
             log.warning("%s", warning)
         if learner.resumed:
             done = learner.progress
-            log.info("resumed at step %d, %.1f s of training behind it", done.step, done.seconds)
+            log.info("resumed at step %d, %.1f s of training before it", done.step, done.seconds)
         learner.fit()
         ranks.barrier()
         common = {kind.learner: config[kind.learner]["name"], "seed": options.seed, "warnings": warnings}

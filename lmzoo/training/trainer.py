@@ -221,7 +221,7 @@ class Trainer(Loop):
         if self.descent is not None:
             self.descent.begin()
             if self.options.from_ is not None:
-                log.info("the weights are those of %s; optimizer and schedule begin anew", self.options.from_)
+                log.info("weights initialized from %s; optimizer and schedule start anew", self.options.from_)
             if self.options.from_ is not None or self.model.starts_from is not None:
                 self._validate()
         else:
@@ -243,7 +243,7 @@ class Trainer(Loop):
         loop = next(self.numbers)
         begun, state = self.loops.get(loop, (0, {}))
         if begun:
-            log.info("the estimation goes on after iteration %d", begun)
+            log.info("estimation resumed after iteration %d", begun)
             with self.run.reading("last.pt"):
                 load_state_dict(state)
         else:

@@ -143,7 +143,7 @@ def test_a_model_is_trained_as_from_the_shell(run: Path, tmp_path: Path, monkeyp
     with pytest.raises(UserError, match="a sweep has more than one model"):
         lmzoo.train("-m", *SMALL, "seed=1,2")
     for flag in ("--help", "--cfg"):
-        with pytest.raises(UserError, match=f"{flag}: is for lmzoo train in a shell alone"):
+        with pytest.raises(UserError, match=f"{flag}: works only for lmzoo train in a shell"):
             lmzoo.train(flag, "job")
     with pytest.raises(UserError, match="model=ngram,hmm: several values make a sweep, which lmzoo train -m does"):
         lmzoo.train("model=ngram,hmm")
@@ -215,5 +215,5 @@ def test_a_frame_of_runs_is_the_table_of_compare(run: Path, tmp_path: Path):
         assert (row["model.name"], row["corpus"], row["seeds"]) == ("lstm", "markov", 1)
     assert list(frame["valid"]) == sorted(frame["valid"])
     assert "seed" not in frame.columns
-    with pytest.raises(UserError, match="nowhere: no run is there"):
+    with pytest.raises(UserError, match="nowhere: no runs found"):
         lmzoo.compare(["nowhere"])

@@ -49,7 +49,7 @@ def test_training_that_a_signal_stopped_is_exit_code_130(number: int, folder: Pa
     stop_at(monkeypatch, 3, number)
     outcome = command(*SMALL, "run_dir=run")
     assert outcome.code == 130
-    assert outcome.err == "interrupted: everything is saved; the same command goes on from here\n"
+    assert outcome.err == "interrupted: everything is saved; the same command resumes from here\n"
     assert (folder / "run" / "last.pt").exists()
     assert not (folder / "run" / "results.json").exists()
 

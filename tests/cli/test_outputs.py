@@ -96,7 +96,7 @@ def test_two_outputs_are_two_files(main: Main, line: list[str], runs: Path):
     [(compare.main, ["ngram", "--csv"]), (probe.main, ["ppmi", "--json"]), (export.main, ["ngram"])],
 )
 def test_no_file_is_called_packed_that_is_not(main: Main, line: list[str], ending: str, runs: Path):
-    told = f"x.{ending}: would not be packed as its name says; let it end in .gz"
+    told = f"x.{ending}: its suffix stands for an unsupported compression; let it end in .gz"
     assert told in command(*line, f"x.{ending}", main=main).refused()
 
 
@@ -128,7 +128,9 @@ def test_nothing_is_written_through_a_link_inside_a_run(main: Main, line: list[s
         Path("mine", name).write_text("mine")
     Path("ngram/table").symlink_to(runs / "mine/table")
     Path("ngram/deep").symlink_to(runs / "mine")
-    assert "is a link inside a run, and may lead anywhere; delete the link" in command(*line, main=main).refused()
+    assert (
+        "is a symbolic link inside a run, which is not allowed; delete the link" in command(*line, main=main).refused()
+    )
     assert {Path("mine", name).read_text() for name in ("table", "map.png")} == {"mine"}
 
 
@@ -142,7 +144,7 @@ def test_a_map_is_not_drawn_through_a_link(name: str, runs: Path, monkeypatch: p
     place = Path("ppmi", name)
     place.parent.mkdir(parents=True, exist_ok=True)
     place.symlink_to(runs / ("mine" if name == "00000" else "mine/file"))
-    assert f"ppmi/{name}: is a link inside a run" in command(*line, main=map_command.main).refused()
+    assert f"ppmi/{name}: is a symbolic link inside a run" in command(*line, main=map_command.main).refused()
     assert [(file.name, file.read_text()) for file in Path("mine").rglob("*")] == [("file", "mine")]
     place.unlink()
     assert command(*line, main=map_command.main).code == 0
@@ -183,4 +185,4 @@ def test_inputs_are_those_of_one_command(folder: Path):
 def test_the_ending_of_a_picture_is_checked_before_anything_is_read(main: Main, line: list[str], folder: Path):
     pytest.importorskip("matplotlib")
     refused = command(*line, "--plot", "a.txt", main=main).refused()
-    assert "--plot a.txt: .txt is no format of a picture; there are: " in refused
+    assert "--plot a.txt: .txt is not a supported image format; choose from: " in refused

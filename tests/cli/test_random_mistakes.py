@@ -23,7 +23,7 @@ SECONDS = 10
 """Of processor time that a command may take."""
 WARNING = re.compile(r"runs/\S+: its training is not finished; these are the best weights so far")
 WEIGHTS_FILES = re.compile(
-    r"error: (.* at step \d+; the last good |the model's log-probabilities are no numbers|the model gives a word ).*"
+    r"error: (.* at step \d+; the last good |the model's log-probabilities are not numbers|the model gives a word ).*"
 )
 """Ends a run that has learnt something, and leaves its folder."""
 

@@ -49,7 +49,7 @@ def test_several_processes_are_refused_but_for_training(tmp_path: Path, monkeypa
     for command in ("vectors", "label"):
         done = python(tmp_path, "-m", "lmzoo", command, "--help")
         assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr == "error: lmzoo train alone runs in several processes; start the others without torchrun\n"
+        assert done.stderr == "error: only lmzoo train runs in several processes; start the others without torchrun\n"
     assert python(tmp_path, "-m", "lmzoo.train", "--help").returncode == 0
 
 

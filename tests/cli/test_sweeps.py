@@ -102,7 +102,7 @@ def test_a_folder_in_the_way_fails_its_own_job_alone(monkeypatch: pytest.MonkeyP
     settings.write_text(settings.read_text().replace("seed: 0", "seed: 3", 1))
     outcome = command(*sweep)
     assert outcome.code == 1
-    assert "holds a run with another configuration " in outcome.err
+    assert "contains a run with another configuration " in outcome.err
     assert "seed: 3 -> 0" in outcome.err
     assert "already finished" in outcome.out
 
@@ -112,7 +112,7 @@ def test_a_signal_stops_the_whole_sweep(monkeypatch: pytest.MonkeyPatch):
         stop_at(patch, 3)
         outcome = command(*SWEEP)
     assert outcome.code == 130
-    assert outcome.err == "interrupted: everything is saved; the same command goes on from here\n"
+    assert outcome.err == "interrupted: everything is saved; the same command resumes from here\n"
     assert list(runs()) == ["rnn"]
     outcome = command(*SWEEP)
     assert (outcome.code, outcome.err) == (0, "")

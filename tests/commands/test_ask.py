@@ -81,7 +81,7 @@ def test_gaps_have_the_shares_of_scored_sentences(run: Path, lm: Loaded):
     assert filled.best == [(text.replace("___", word), pytest.approx(q, rel=1e-4)) for q, word in expected]
     assert filled.logprob == pytest.approx(math.log(sum(p)), abs=1e-5)
     shown = command(str(run), text, "--best", "3", "--samples", "2", main=fill.main).out.splitlines()
-    assert shown[0] == f"log p = {filled.logprob:.4f} nats, however it is filled"
+    assert shown[0] == f"log p = {filled.logprob:.4f} nats, summed over all fillings"
     assert shown[1] == "gap 1: " + ", ".join(f"{word} {100 * q:.1f}%" for word, q in filled.gaps[0])
     assert shown[2:5] == [f"{100 * q:.3g}%\t{sentence}" for sentence, q in filled.best]
     assert shown[5:] == [f"drawn\t{sentence}" for sentence in filled.samples]
@@ -105,17 +105,17 @@ def test_mistakes_are_named(run: Path, lm: Loaded):
         (ask.main, ["…", "--words", "xylophone"], "'xylophone' is not in the vocabulary"),
         (ask.main, ["…", "--words", f"{lm.vocabulary.words[2]},"], "'' is not in the vocabulary"),
         (generate.main, ["--pattern", ""], "is empty"),
-        (generate.main, ["--guide", str(run)], "there is nothing to guide to"),
+        (generate.main, ["--guide", str(run)], "there is no constraint"),
         (fill.main, [lm.vocabulary.words[2]], "has no gap"),
         (fill.main, ["… _ …"], "several gaps of any number of words"),
     ):
         done = command(str(run), *line, main=main)
         assert done.code == 2
         assert problem in done.err
-    with pytest.raises(UserError, match="samples says how many sentences"):
+    with pytest.raises(UserError, match="samples is the number of sentences"):
         lm.sample(10, pattern="…")
     for asked, problem in (
-        (lambda: lm.sample(guide=lm), "there is nothing to guide to"),
+        (lambda: lm.sample(guide=lm), "there is no constraint"),
         (lambda: lm.sample(length="ten"), "length ten: is no number of words"),
         (lambda: lm.fill("___", -1), "k=-1: must be at least 0"),
     ):

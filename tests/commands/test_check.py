@@ -55,7 +55,7 @@ def test_a_model_outside_the_package(added: int, folder: Path, monkeypatch: pyte
     [
         (["model=nothing"], "model=nothing: no such model"),
         (["model=rnn", "model.hiden=3"], "did you mean 'model.hidden'?"),
-        (["model=rnn", "trainer.epochs=3"], "trainer.epochs=3: no option of lmzoo check; there are: model, corpus"),
+        (["model=rnn", "trainer.epochs=3"], "trainer.epochs=3: no option of lmzoo check; choose from: model, corpus"),
         (["model=mixture"], "model.runs=[]: a mixture needs trained runs"),
         (["rnn"], "'rnn': write options as key=value"),
     ],

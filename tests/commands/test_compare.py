@@ -32,7 +32,7 @@ def test_runs_are_found_by_folder_by_pattern_and_by_default(runs: list[str], fol
     valid = {run: Run(Path(run)).results()["perplexity"]["valid"] for run in runs}  # pyright: ignore
     lines = by_name.out.splitlines()[2:4]
     assert [line.split()[-1] for line in lines] == sorted(runs, key=lambda run: valid[run])
-    assert look("nowhere*").refused().startswith("error: nowhere*: no run is there; name ")
+    assert look("nowhere*").refused().startswith("error: nowhere*: no runs found; name ")
 
 
 def test_files_are_written_and_unfinished_runs_named(runs: list[str], text: list[str], folder: Path):
@@ -119,7 +119,7 @@ def test_several_models_read_a_sentence(runs: list[str], folder: Path):
     ]
     assert [int(position) for _, position, *_ in words] == [1, 2, 3, 4] * len(runs)
     assert Path("a.png").read_bytes().startswith(b"\x89PNG")
-    assert "no run is there" in look("nothing", "--sentence", sentence).refused()
+    assert "no runs found" in look("nothing", "--sentence", sentence).refused()
     assert (
         f"error: {runs[0]}: --sentence, line 1: 'xyz' is not in the vocabulary"
         in look(*runs, "--sentence", "xyz").refused()

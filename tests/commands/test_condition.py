@@ -224,7 +224,7 @@ def test_labels_go_on_with_the_run(given: str, texts: Path, tmp_path: Path):
         (
             "test",
             "sport\tball\narts\tgoal\n",
-            "test, line 2: no line of train has the label 'arts'; there are: sport",
+            "test, line 2: no line of train has the label 'arts'; choose from: sport",
         ),
     ],
 )
@@ -268,7 +268,7 @@ def test_models_without_conditions_are_refused(texts: Path):
         load_corpus(options(texts) | {"context": "stream"})
     words = load_corpus(options(texts)).vocabulary
     able = "choose one of gru, lds_rnn, logbilinear, lstm, nnlm, rnn"
-    with pytest.raises(UserError, match=f"model=ngram: takes no labels of lines .corpus.condition=true.; {able}"):
+    with pytest.raises(UserError, match=f"model=ngram: does not support corpus.condition=true; {able}"):
         build_model(defaults("model", "ngram"), words)
 
 
@@ -276,7 +276,7 @@ def test_conditions_that_a_run_does_not_have_are_refused(given: str, texts: Path
     def refused(main: Callable[[], int], *arguments: str) -> str:
         return command(given, *arguments, main=main).refused()
 
-    unknown = "condition: no line of train has the label 'arts'; there are: sport, the economy"
+    unknown = "condition: no line of train has the label 'arts'; choose from: sport, the economy"
     assert unknown in refused(generate.main, "--condition", "arts")
     assert "give --condition LABEL" in refused(generate.main, "--beam", "2")
     assert "leave out the context stream" in refused(evaluate.main, "--context", "stream")

@@ -67,7 +67,7 @@ def test_without_runs_it_trains_some_once(folder: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(demo, "RUNS", {"ngram": few, "ppmi": ("vectors", *TEXT, "method=ppmi", "method.dim=2")})
     first = command("--device", "cpu", main=demo.main)
     assert (first.code, first.out) == (0, "here (Ctrl-C ends it)\n"), first
-    assert "training ngram, ppmi; they are kept in outputs/demo\n" in first.err
+    assert "training ngram, ppmi; they are saved in outputs/demo\n" in first.err
     files = contents(folder)
     second = command("--device", "cpu", main=demo.main)
     assert (second.code, second.err) == (0, "")

@@ -77,7 +77,7 @@ def test_a_file_of_another_text_or_form_is_refused(
 @pytest.mark.parametrize(
     ("value", "told"),
     [
-        (np.nan, "test: the model's log-probabilities are no numbers"),
+        (np.nan, "test: the model's log-probabilities are not numbers"),
         (0.5, "test: the model gives a word the probability 1.649"),
         (-np.inf, "1 tokens of test have probability 0"),
     ],
@@ -108,12 +108,12 @@ def test_a_damaged_file_is_refused(runs: list[str], written: dict[str, np.ndarra
 def test_what_has_no_text_or_no_log_p_of_words_is_refused(
     runs: list[str], text: list[str], written: dict[str, np.ndarray]
 ):
-    assert "b.npz: is a file of log p, and so are all others" in against("b.npz", "b.npz").refused()
+    assert "b.npz: is a file of log-probabilities, as are all others" in against("b.npz", "b.npz").refused()
     for more in (["test"], ["--sums"], ["--bits"], ["--table", "t.csv"], ["--json"], ["--tokenize", "ptb"]):
         told = command(runs[0], *more, "--export", "c.npz", main=score.main).refused()
-        assert "--export: has a form of its own" in told
+        assert "--export: has a fixed format" in told
     told = command(runs[0], "--export", "c.csv", main=score.main).refused()
-    assert "--export c.csv: does not end in .npz, by which it is known; name such a file" in told
+    assert "--export c.csv: does not end in .npz; name such a file" in told
     assert command(*text, *MODELS["rnn"], *QUICK, "trainer.first_tokens=100", "run_dir=less").code == 0
     assert "tokens of test, where the run reads" in against("less", "b.npz").refused()
 
@@ -154,7 +154,7 @@ def test_a_mixture_may_have_tokens_that_one_part_excludes(runs: list[str], writt
     assert float(both[-1].split()[0]) == pytest.approx(float(alone[-1].split()[0]), rel=1e-3)
     np.savez("a.npz", **{**written, **zeros})
     one_run = mixed("zeros.npz", "a.npz")
-    assert "zeros.npz: is a file of log p, and so are all others" in one_run.refused()
+    assert "zeros.npz: is a file of log-probabilities, as are all others" in one_run.refused()
 
 
 def test_what_cannot_be_mixed_is_refused(runs: list[str], text: list[str], written: dict[str, np.ndarray]):

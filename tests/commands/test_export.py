@@ -157,10 +157,10 @@ def test_no_folder_for_transformers(folder: Path):
     for arguments, message in {
         ("lines-run", "hf"): "lines-run: has corpus.reverse=true",
         ("labels-run", "hf"): "labels-run: has labels of its lines",
-        ("lines-run", "hf", "--prune", "1e-8"): "--prune: is not for --hf",
-        ("lines-run", "hf", "--format", "arpa"): "--format: is not for --hf",
-        ("lines-run", "lines"): "lines: cannot be written (is no folder)",
+        ("lines-run", "hf", "--prune", "1e-8"): "--prune: cannot be combined with --hf",
+        ("lines-run", "hf", "--format", "arpa"): "--format: cannot be combined with --hf",
+        ("lines-run", "lines"): "lines: cannot be written (is not a folder)",
         ("lines-run", "absent/hf"): "absent/hf: cannot be written (no such folder)",
-        ("lines-run", "lines-run"): "lines-run: holds other files, and no exported model",
+        ("lines-run", "lines-run"): "lines-run: contains other files, and no exported model",
     }.items():
         assert message in command(*arguments, "--hf", main=export.main).refused()

@@ -55,7 +55,7 @@ def test_the_likeliest_sentences_and_which_of_them_are_cut(run: Path):
         [f"{sentence.logprob:.4f}", vocabulary.decode(sentence.tokens).removesuffix("<eos>").rstrip() + " …" * is_cut]
         for sentence, is_cut in zip(found, cut, strict=True)
     ]
-    assert f"{sum(cut)} of 4 sentences, with … behind them, are cut at --tokens 10" in done.err
+    assert f"{sum(cut)} of 4 sentences, marked with …, are truncated at --tokens 10" in done.err
 
 
 def test_whole_sentences_and_rules(run: Path):
@@ -107,8 +107,8 @@ def test_a_run_that_is_not_finished_is_called_so(run: Path, tmp_path: Path):
         (["--top-k", "0"], "--top-k 0: must be at least 1"),
         (["--top-p", "1.5"], "--top-p=1.5: must be above 0 and at most 1"),
         (["--beam", "0"], "--beam 0: must be at least 1"),
-        (["--beam", "2", "--top-k", "3"], "--beam draws nothing; leave out"),
-        (["--beam", "2", "--sentences", "3"], "--beam draws nothing; leave out"),
+        (["--beam", "2", "--top-k", "3"], "--beam does not sample; leave out"),
+        (["--beam", "2", "--sentences", "3"], "--beam does not sample; leave out"),
         (["--tokens", "2", "--sentences", "3"], "--sentences: not allowed with argument --tokens"),
         (["--repetition", "0.5"], "--repetition=0.5: must be at least 1 and finite"),
         (["--words", "3"], "unrecognized arguments: --words 3; see --help"),

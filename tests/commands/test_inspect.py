@@ -198,7 +198,7 @@ def test_the_states_of_a_run_are_drawn(run, tmp_path):
     pytest.importorskip("matplotlib")
     assert look(str(run), "--plot", str(tmp_path / "a.svg")).out == look(str(run)).out
     assert (tmp_path / "a.svg").read_text().startswith("<?xml")
-    assert "draws the whole model" in look(str(run), "--plot", "a.png", "--state", "3").refused()
+    assert "plots the whole model" in look(str(run), "--plot", "a.png", "--state", "3").refused()
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(labelled: Path, monkeypatch
 
     with monkeypatch.context() as patch:
         patch.setattr(kind, "step", stopping)
-        assert "goes on from here" in command(*options, "run_dir=parts", main=label.main).err
+        assert "resumes from here" in command(*options, "run_dir=parts", main=label.main).err
     assert not Path("parts/best.pt").exists()
     monkeypatch.setattr(kind, "start", counted := Counting(kind.start))
     assert "resumed at step 3" in command(*options, "run_dir=parts", main=label.main).out

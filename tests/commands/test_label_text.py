@@ -27,7 +27,7 @@ def test_a_text_is_labelled_by_a_run(labelled: Path):
     Path("plain.txt").write_text("they walk\n")
     refused = command("r", "plain.txt", "--text", main=tag.main).refused()
     assert "--text: r reads a further column of each word; give a file of columns" in refused
-    assert "--tokenize words: is of plain sentences; add --text" in command(
+    assert "--tokenize words: applies only to raw text; add --text" in command(
         "r", "plain.txt", "--tokenize", "words", main=tag.main
     ).refused()  # fmt: skip
 
@@ -45,7 +45,7 @@ def test_plain_sentences_are_labelled_as_their_columns_are(labelled: Path):
     assert rows == columns
     assert not done.err
     warned = command("r", "plain.txt", "--text", main=tag.main)
-    problem = "plain.txt: 2 of 5 words have punctuation stuck to them, such as 'walk,'"
+    problem = "plain.txt: 2 of 5 words have punctuation attached to them, such as 'walk,'"
     assert warned.err == f"warning: {problem}; --tokenize words separates it\n"
     Path("mr.txt").write_text("pos\ta good film\nneg\ta bad film\n")
     given = ["task=classify", "labeller=naive_bayes", "task.train=mr.txt", "task.test=mr.txt"]
@@ -61,8 +61,8 @@ def test_plain_sentences_are_labelled_as_their_columns_are(labelled: Path):
 @pytest.mark.parametrize(
     ("number", "told"),
     [
-        (torch.nan, "the model's scores of labels are no numbers"),
-        (torch.inf, "the model's scores of labels are no numbers"),
+        (torch.nan, "the model's scores of labels are not numbers"),
+        (torch.inf, "the model's scores of labels are not numbers"),
         (3e38, "log Z of a sentence is "),  # of finite scores
     ],
 )
@@ -110,7 +110,7 @@ def test_mistakes_of_labelling_are_reported_in_a_line(labelled: Path):
     for line_by_line, why in {
         "they walk home now\n": "line 1 has 4 columns, and the run learnt from 3",
         "they walk home\n\nthe cat walks home now\n": "line 3 has 5 columns, and line 1 has 3; spaces part them",
-        "they walk home\n\nthe cat walks\n": "line 1 has 'home' for a label, which the run has not learnt",
+        "they walk home\n\nthe cat walks\n": "line 1 has 'home' as a label, which the run does not have",
     }.items():
         Path("new.txt").write_text(line_by_line)
         assert f"new.txt: {why}; write a word a line" in command("r", "new.txt", main=tag.main).refused()

@@ -54,9 +54,9 @@ def test_pairs_that_are_there_twice_are_reported(run: Path, tmp_path: Path):
     assert told("a.jsonl") == ""
     (tmp_path / "d.jsonl.gz").write_bytes(gzip.compress(b'{"sentence_good": "the dog", "sentence_bad": "dog the"}\n'))
     assert command(str(run), str(tmp_path / "d.jsonl.gz"), main=pairs.main).out.splitlines()[1].endswith("\td")
-    assert told("a.jsonl", "./a.jsonl") == "warning: 2 of 4 pairs are there before, and count once more\n"
-    assert told("a.jsonl", "b.jsonl") == "warning: 2 of 4 pairs are there before, and count once more\n"
-    assert told("c.jsonl") == "warning: 1 of 3 pairs are there before, and count once more\n"
+    assert told("a.jsonl", "./a.jsonl") == "warning: 2 of 4 pairs are duplicates, which are counted, too\n"
+    assert told("a.jsonl", "b.jsonl") == "warning: 2 of 4 pairs are duplicates, which are counted, too\n"
+    assert told("c.jsonl") == "warning: 1 of 3 pairs are duplicates, which are counted, too\n"
 
 
 def test_sentences_that_are_read_alike_are_a_tie_whatever_rounding_makes_of_them():

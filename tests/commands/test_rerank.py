@@ -86,7 +86,7 @@ def test_several_best_hypotheses_are_reported(run: Path, tmp_path: Path):
     (tmp_path / "nbest").write_text("1 ||| the zebra\n1 ||| the yak\n1 ||| dog dog dog\n2 ||| a cat\n2 ||| the a\n")
     done = command(str(run), str(tmp_path / "nbest"), main=rerank.main)
     assert [row.split(" ||| ")[1] for row in done.out.splitlines()[:2]] == ["the zebra", "the yak"]
-    assert "1 of 2 ids have several best hypotheses, 1 the first: they stand in the order of the list\n" in done.err
+    assert "1 of 2 ids have several best hypotheses, 1 the first; ties keep the order of the list\n" in done.err
 
 
 @pytest.mark.parametrize(

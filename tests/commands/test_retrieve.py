@@ -126,7 +126,10 @@ def test_settings_are_chosen_by_cross_validation(files: Path):
     [
         (["docs", "absent"], "absent: no such file"),
         (["docs", "queries", "--bm25", "1", "2"], "--bm25 b=2.0: must be at most 1"),
-        (["docs", "queries", "--bm25", "1", "1", "--mu", "3"], "--bm25: is no likelihood; leave out --prior, --mu"),
+        (
+            ["docs", "queries", "--bm25", "1", "1", "--mu", "3"],
+            "--bm25: does not use a language model; leave out --prior, --mu",
+        ),
         (["docs", "queries", "--mu", "1", "2"], "several values of an option need --qrels"),
         (["docs", "queries", "--mu", "0"], "gives unseen words no probability"),
         (["docs", "queries", "--mu", "x"], "--mu: invalid float value: 'x'"),
@@ -137,7 +140,7 @@ def test_settings_are_chosen_by_cross_validation(files: Path):
         (["docs", "queries", "--stem", "portr"], "--stem portr: no such stemmer; did you mean 'porter'"),
         (["docs", "queries", "--run", "docs"], "docs: is the text to be read"),
         (["docs", "queries", "--run", "no/run"], "cannot be written"),
-        (["stop", "queries"], "stop: has stop words alone; ask for --stop none"),
+        (["stop", "queries"], "stop: contains only stop words; set --stop none"),
         (["blank", "queries"], "blank: no document has a word"),
         (["blank", "queries", "--stop", "none"], "blank: no document has a word"),
     ],

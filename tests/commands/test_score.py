@@ -135,7 +135,7 @@ def test_runs_in_one_table_read_the_same_words(run: Path, unigram: Path, tmp_pat
         (several, "2 runs are named; add --table FILE"),
         ([*several, "--table", "words.txt"], "--table words.txt: ends neither in .csv nor in .tsv"),
         ([*asked, "-", "--table", "t.csv"], "2 runs are named, and standard input can be read once"),
-        ([str(run), "--spillover"], "--spillover: is of --table; add --table FILE"),
+        ([str(run), "--spillover"], "--spillover: needs --table; add --table FILE"),
     ):
         assert message in command(*wrong, main=score.main).refused()
     files = [f"corpus.{split}={run.parent / 'text'}" for split in ("train", "valid")]
@@ -144,7 +144,7 @@ def test_runs_in_one_table_read_the_same_words(run: Path, unigram: Path, tmp_pat
     table = ["--table", str(tmp_path / "t.csv")]
     refused = command(str(run), str(tmp_path / "chars"), several[-1], *table, main=score.main)
     assert refused.code == 2
-    assert f"{tmp_path / 'chars'}: reads other words than {run}" in refused.err
+    assert f"{tmp_path / 'chars'}: has another vocabulary than {run}" in refused.err
     assert not (tmp_path / "t.csv").exists()
 
 
@@ -230,7 +230,7 @@ def test_a_split_is_scored_as_its_file_is(run: Path):
         assert of_split.out.count("<unk>") == 1
         assert of_file.err.endswith(of_split.err)
     refused = command(str(run), split, "--tokenize", "words", main=score.main).refused()
-    assert "--tokenize: test is a split, whose words the run has already; leave it out" in refused
+    assert "--tokenize: test is a split, which is tokenized already; leave it out" in refused
 
 
 def test_a_line_is_read_alone_or_after_those_before_it(runs: list[str], tmp_path: Path):

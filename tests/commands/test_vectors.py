@@ -84,7 +84,7 @@ def test_the_probe_measures_as_the_formulas_do(ppmi: str):
     assert rows[0]["value"] == pytest.approx(spearmanr(cosines, [3, 1, 2]).statistic)
     assert len(Path("t.csv").read_text().splitlines()) == 8
     assert "3 of 4" in done.out
-    few = "fewer than 10 are covered, so their figures are mostly chance: 3 of sets under ppmi, 1 of first under ppmi, "
+    few = "fewer than 10 are covered, so their figures are mostly noise: 3 of sets under ppmi, 1 of first under ppmi, "
     assert done.err.startswith(f"warning: {few}")
 
 
@@ -141,7 +141,7 @@ def test_neighbours_and_measures_are_in_one_table_of_all_vectors(ppmi: str):
         (["method=cbow", "trainer.epochs=3"], "trainer.epochs: no such option; did you mean 'method.epochs'?"),
         (
             ["method=cbow", "tken=3"],
-            "tken: no such option; there are: checkpoint_seconds, corpus, device, hydra, method, plugins, run_dir, ",
+            "tken: no such option; choose from: checkpoint_seconds, corpus, device, hydra, method, plugins, run_dir, ",
         ),
         (["method=ppmi", "method.dim=0"], "method.dim=0: must be at least 1"),
         (["method=ppmi", "method.dim=21"], "method.dim=21: the text has only 14 such words"),
@@ -205,7 +205,7 @@ def test_a_stopped_run_goes_on_exactly_where_it_was(folder: Path, monkeypatch: p
     assert again.code == 0, again
     assert Path("stopped/vectors.bin").read_bytes() == Path("whole/vectors.bin").read_bytes()
     refused = command(*options, "seed=1", "run_dir=stopped", main=vectors.main).refused()
-    assert "holds a run with another configuration (seed: 0 -> 1)" in refused
+    assert "contains a run with another configuration (seed: 0 -> 1)" in refused
 
 
 def test_vectors_that_are_not_finite_are_not_written(folder: Path):

@@ -140,10 +140,10 @@ def test_a_byte_order_mark_is_no_part_of_a_word(blocks: int, tmp_path: Path, mon
         ("a b\n".encode("utf-16"), "not UTF-8 (line 1, byte 0) but UTF-16; convert it first"),
         (
             gzip.compress(gzip.compress(b"a b\n", mtime=0), mtime=0),
-            "not UTF-8 (line 1, byte 1) but gzip once more; unpack it, and pack it once",
+            "not UTF-8 (line 1, byte 1) but gzip once more; decompress it, and compress it once",
         ),
-        (bz2.compress(b"a b\n"), "but bzip2; unpack it first"),
-        (lzma.compress(b"a b\n"), "not UTF-8 (line 1, byte 0) but xz; unpack it first"),
+        (bz2.compress(b"a b\n"), "but bzip2; decompress it first"),
+        (lzma.compress(b"a b\n"), "not UTF-8 (line 1, byte 0) but xz; decompress it first"),
         ("a b\n".encode("utf-32"), "not UTF-8 (line 1, byte 0) but UTF-32; convert it first"),
         ("BZh is no caf\xe9\n".encode(), None),
         (gzip.compress(b"a b\n", mtime=0), b"a b\n"),
@@ -177,7 +177,7 @@ def test_a_table_is_no_text(name: str, text: str, tmp_path: Path):
     assert b"".join(read_pieces(tmp_path / name, of_words=False)).decode() == text.removesuffix("\n") + "\n"
     if name.endswith(".csv") or text[0] == "1":
         with pytest.raises(
-            UserError, match=r"is a table, by its name or by as many tabs in each line; write the column"
+            UserError, match=r"is a table, by its suffix or by the equal number of tabs per line; write the column"
         ):
             next(read_pieces(tmp_path / name))
     else:
@@ -187,13 +187,13 @@ def test_a_table_is_no_text(name: str, text: str, tmp_path: Path):
 @pytest.mark.parametrize(
     ("name", "data", "problem"),
     [
-        ("a.gz", b"a b\n", "a.gz: is no gzip, as its name says; rename it"),
-        ("a.gz", bz2.compress(b"a b\n"), "a.gz: is no gzip, as its name says, but bzip2; rename it"),
-        ("a.zst", PACKED, "a.zst: is no zstd, as its name says, but gzip; rename it"),
+        ("a.gz", b"a b\n", "a.gz: is not gzip, as its suffix says; rename it"),
+        ("a.gz", bz2.compress(b"a b\n"), "a.gz: is bzip2, not gzip as its suffix says; rename it"),
+        ("a.zst", PACKED, "a.zst: is gzip, not zstd as its suffix says; rename it"),
         (
             "a.gz",
             gzip.compress(PACKED, mtime=0),
-            "a.gz: not UTF-8 (line 1, byte 1) but gzip once more; unpack it, and pack it",
+            "a.gz: not UTF-8 (line 1, byte 1) but gzip once more; decompress it, and compress it",
         ),
         ("a.gz", PACKED[:-3], "a.gz: no whole file of gzip; pack it again"),
         ("a.gz", b"", "a.gz: empty"),

@@ -35,9 +35,9 @@ def test_a_name_can_be_registered_only_once(machines: Registry):
     [
         ({"name": "addr", "size": 3}, "machine.name=addr: no such machine; did you mean 'adder'?"),
         ({"name": ["adder"], "size": 3}, "machine.name=['adder']: no such machine; did you mean 'adder'?"),
-        ({"size": 3}, "machine.name=null: no such machine; there are: adder"),
+        ({"size": 3}, "machine.name=null: no such machine; choose from: adder"),
         ({"name": "adder", "siz": 3}, "machine.siz: no such option; did you mean 'size'?"),
-        ({"name": "adder", "size": 3, "given": "by the user"}, "machine.given: no such option; there are: size"),
+        ({"name": "adder", "size": 3, "given": "by the user"}, "machine.given: no such option; choose from: size"),
         ({"name": "adder", "size": 3, "speed": 1}, "machine.speed: is an option of machine=fan, not of machine=adder"),
         ({"name": "adder", "size": 0}, "machine.size=0: must be at least 1"),
         ({"name": "adder"}, "machine.size is missing: it must be an integer"),

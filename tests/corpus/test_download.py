@@ -165,7 +165,7 @@ def refused_and_passed_over(bad: str, reason: str, good: Server, caplog: pytest.
     (warning,) = caplog.messages
     assert reason in warning
     assert warning.startswith(
-        f"a.txt cannot be taken from {bad}: " if bad.isprintable() else "a.txt cannot be taken from "
+        f"a.txt cannot be downloaded from {bad}: " if bad.isprintable() else "a.txt cannot be downloaded from "
     )
     assert warning.isprintable()
     assert len(warning) <= 300

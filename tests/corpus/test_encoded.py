@@ -233,7 +233,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(kept: Path, caplog: pytest.L
     Path("train").write_text("b a\na\n")
     kept.write_text("not a folder")
     assert load().splits["train"].tolist() == [2, 1, 0, 1, 0]
-    assert "LMZOO_CACHE can name another folder" in caplog.text
+    assert "set LMZOO_CACHE to another folder" in caplog.text
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(kept: Path, monkeypatch: pytest.MonkeyPatch):
@@ -246,7 +246,9 @@ def test_a_file_that_changes_while_it_is_read_is_refused(kept: Path, monkeypatch
         return found
 
     monkeypatch.setattr(entries, "text_checksums", then_changed)
-    with pytest.raises(UserError, match=r"^train: the text changed while it was read; start again when it is whole$"):
+    with pytest.raises(
+        UserError, match=r"^train: the text changed while it was read; start again when it is complete$"
+    ):
         load()
     assert not list(kept.glob("text-*[0-9a-f]"))
 

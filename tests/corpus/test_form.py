@@ -76,7 +76,7 @@ def test_several_files_packed_or_not_are_one_text(tmp_path: Path):
     assert corpus.vocabulary.decode(corpus.splits["valid"].tolist()) == "a b <eos>\nb <eos>\nc <eos>"
     assert corpus.splits.keys() == corpus.sha256.keys() == {"train", "valid"}
     assert corpus.sha256["valid"] == hashlib.sha256(b"a b\nb\nc").hexdigest()  # what was packed, not how
-    with pytest.raises(UserError, match=r"^corpus b has no test split; there are: train, valid$"):
+    with pytest.raises(UserError, match=r"^corpus b has no test split; choose from: train, valid$"):
         corpus.splits["test"]
     with pytest.raises(UserError, match=rf"^{re.escape(a)}, line 1: 'b' is not in the vocabulary"):
         own(train=_only(tmp_path, "a"), valid=[a], unknown=False)
@@ -111,7 +111,7 @@ def test_a_file_of_zstd_is_unpacked_if_it_is_whole(tmp_path: Path, monkeypatch: 
     assert corpus.vocabulary.decode(corpus.splits["train"][:3].tolist()) == "a b <eos>"
     for file, told in (
         (cut, "no whole file of zstd; pack it again"),
-        (other, "is no zstd, as its name says; rename it"),
+        (other, "is not zstd, as its suffix says; rename it"),
     ):
         with pytest.raises(UserError, match=f".zst: {told}"):
             own(train=str(file), valid=str(file))
@@ -148,7 +148,7 @@ def test_unknown_adds_a_word_and_a_vocabulary_is_taken_as_it_is(tmp_path: Path):
         (tmp_path / "words").write_text(lines)
         with pytest.raises(UserError, match=r"words: line 2 is not one word; write a word a line"):
             own(**paths, vocabulary=str(tmp_path / "words"))
-    with pytest.raises(UserError, match=r"corpus.vocabulary: its words are given; leave out min_count"):
+    with pytest.raises(UserError, match=r"corpus.vocabulary: fixes the vocabulary; leave out min_count"):
         own(**paths, vocabulary=str(tmp_path / "words"), min_count=2)
 
 

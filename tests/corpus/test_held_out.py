@@ -105,8 +105,11 @@ def test_what_is_a_share():
 def test_mistakes(cache: Path):
     (cache / "text").write_text("a\nb\nc\n")
     for wrong, told in (
-        ({"valid": "0%"}, r"corpus.valid=0%: takes nothing of train, or all; ask for a few per cent"),
-        ({"valid": "50%", "test": "50%"}, r"corpus.valid=50%, corpus.test=50%: takes nothing of train, or all"),
+        ({"valid": "0%"}, r"corpus.valid=0%: holds out nothing of train, or all of it; hold out a few per cent"),
+        (
+            {"valid": "50%", "test": "50%"},
+            r"corpus.valid=50%, corpus.test=50%: holds out nothing of train, or all of it",
+        ),
         (
             {"valid": "5%"},
             r"corpus.valid=5%: train has 3 lines, too few; write a sentence a line, or name a file for each split",
@@ -120,7 +123,7 @@ def test_mistakes(cache: Path):
     for wrong, told in (
         ("empty", "empty: empty; it needs at least one line of text"),
         ("returns", "returns: line 1 has a carriage return inside"),
-        ("table.CSV.gz", r"table\.CSV\.gz: is a table, by its name"),
+        ("table.CSV.gz", r"table\.CSV\.gz: is a table, by its suffix"),
     ):
         with pytest.raises(UserError, match=told):
             own(train=wrong, valid="5%")

@@ -195,7 +195,7 @@ def test_a_run_of_other_scores_is_refused(runs: dict[str, Path], tmp_path: Path)
     for damaged, told in (
         (b"1\n" + before, "scores.txt: damaged (the pieces and their scores do not fit)"),
         (before.replace(b"-1.0\n", b"-1.5\n", 1), "not the words that best.pt was trained with"),
-        (before.replace(b"-1.0\n", b"nan\n", 1), "scores.txt: damaged (a score is no number)"),
+        (before.replace(b"-1.0\n", b"nan\n", 1), "scores.txt: damaged (a score is not a number)"),
     ):
         assert damaged != before
         scores.write_bytes(damaged)

@@ -45,7 +45,7 @@ def test_a_text_that_train_has_twice_is_reported(texts: Path):
 def test_words_that_are_others_than_they_seem_are_reported(texts: Path):
     Path("words.txt").write_text("the <UNK> caf\u00e9 [unk] unk UNK <unk>\ncafe\u0301 is closed oov\n")
     like = "is a word like others; only <unk> stands for unknown words, so write it so in the texts"
-    forms = "2 words are there in another Unicode normal form, too, such as 'caf\u00e9'; bring the texts to one"
+    forms = "2 words are there in another Unicode normal form, too, such as 'caf\u00e9'; normalize the texts"
     assert corpus(train="words.txt") == [*(f"'{word}' {like}" for word in ("<UNK>", "[unk]", "UNK")), forms]
 
 

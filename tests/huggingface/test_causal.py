@@ -188,7 +188,7 @@ def test_commands_take_a_folder(beside: Path, lm: Loaded):
     ]
     result = command("rnn", name, "text", "--table", "table.csv", main=score.main)
     assert result.code == 0
-    assert result.err.count("has no list of all words, so entropy and rank are missing") == 1
+    assert result.err.count("has no word vocabulary, so entropy and rank are missing") == 1
     table = [line.split(",") for line in Path("table.csv").read_text().splitlines() if line.startswith("small")]
     bits = [bits for _, bits in lm.surprisal(text)]
     assert [float(row[5]) for row in table] == pytest.approx(bits, abs=1e-4)
@@ -200,7 +200,7 @@ def test_commands_take_a_folder(beside: Path, lm: Loaded):
     found = json.loads(command(name, "pairs", "--json", main=pairs.main).out)["pairs"][0]
     assert found["logprob_good"] == pytest.approx(float(lm.line(text).logprobs[:-1].sum()), abs=1e-6)
     told = command("rnn", name, "--sentence", text, "--tokenize", "ptb", main=compare.main)
-    assert "the runs cut the sentence into different words" in told.err
+    assert "the runs tokenize the sentence differently" in told.err
     table = [line.split() for line in told.out.splitlines()[4:]]
     assert [row[0] for row in table] == [*text.split(), "all"]
     assert [float(row[2]) for row in table[:-1]] == pytest.approx(
@@ -233,7 +233,7 @@ def test_what_is_no_causal_transformer_is_refused(folder: Path, small: Path, mon
     network, tokenizer = gpt2.trained()
     with pytest.raises(UserError, match="has no train, valid or test text"):
         lmzoo.load(small).perplexity("test")
-    with pytest.raises(UserError, match="has no list of words"):
+    with pytest.raises(UserError, match="has no word vocabulary"):
         lmzoo.load(small).next_words("The")
     for name in ("code", "pickled"):
         gpt2.saved(Path(name))
@@ -259,7 +259,7 @@ def test_what_is_no_causal_transformer_is_refused(folder: Path, small: Path, mon
         intermediate_size=16,
         initializer_range=1.0,
     )
-    with pytest.raises(UserError, match="is no causal model"):
+    with pytest.raises(UserError, match="is not a causal model"):
         CausalTransformer(transformers.BertForMaskedLM(config), tokenizer, "bert")
 
 

@@ -314,11 +314,11 @@ def test_the_beginnings_of_paths_in_a_tree_of_clusters_are_lexical_features(tmp_
     other: BiRNN = labellers.build(defaults("labeller", "birnn") | SMALL | {"lexical": 1, "clusters": "gone.txt"})
     other.load_state_dict(model.state_dict())
     assert torch.equal(other.scores(SENTENCES).emission, model.scores(SENTENCES).emission)
-    with pytest.raises(UserError, match=r"labeller.clusters=c: is read for lexical features alone; set labeller.lex"):
+    with pytest.raises(UserError, match=r"labeller.clusters=c: is used only for lexical features; set labeller.lex"):
         begun(clusters="c")
-    with pytest.raises(UserError, match=r"labeller.clusters=c: is read for lexical features alone; leave it out"):
+    with pytest.raises(UserError, match=r"labeller.clusters=c: is used only for lexical features; leave it out"):
         begun(TEXTS, clusters="c", pooling="max")
-    with pytest.raises(UserError, match=r"labeller.lexical=9: no feature is so frequent; set it to 1"):
+    with pytest.raises(UserError, match=r"labeller.lexical=9: no feature has this count; set it to 1"):
         begun(lexical=9)
 
 

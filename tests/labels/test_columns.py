@@ -187,7 +187,7 @@ LIKE = Layout(labels=["B-LOC", "O"], separator="spaces", width=4)
         ("Rome\tNNP\tI-NP\n", LIKE, "line 1 has a tab, and the run learnt from columns that spaces part"),
         ("Rome NNP\n", LIKE, "line 1 has 2 of the 3 columns that are needed"),
         ("Rome NNP I-NP O x\n", LIKE, "line 1 has 5 columns, and the run learnt from 4"),
-        ("I was in Rome\n\nRome is so old\n", LIKE, "line 1 has 'Rome' for a label, which the run has not learnt"),
+        ("I was in Rome\n\nRome is so old\n", LIKE, "line 1 has 'Rome' as a label, which the run does not have"),
         (
             "Rome NNP I-NP\n",
             Layout(labels=[], separator="tabs", width=4),

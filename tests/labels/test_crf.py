@@ -157,5 +157,5 @@ def test_the_k_best_labellings_have_their_probabilities():
 
 
 def test_too_rare_features_are_reported():
-    with pytest.raises(UserError, match="min_count=100: no feature is so frequent"):
+    with pytest.raises(UserError, match="min_count=100: no feature has this count"):
         begun(min_count=100)

@@ -123,4 +123,6 @@ def test_what_a_language_model_has_not_learnt_is_reported(folder: Path, labeller
     Path("lm.txt").write_text("P\tthe walk ends\nQ\tthey walk\n" * 20)
     assert command(*model, "corpus.condition=true", "run_dir=lm").code == 0
     refused = command(*options, "run_dir=s", main=label.main).refused()
-    assert f"{labeller[-1].split('=')[0]}: lm has corpus.condition=true; choose a run without labels" in refused
+    assert (
+        f"{labeller[-1].split('=')[0]}: lm has corpus.condition=true; choose a run without corpus.condition" in refused
+    )

@@ -53,7 +53,7 @@ def test_a_task_codes_the_labels_that_models_learn():
 
 
 def test_tags_have_no_scheme():
-    with pytest.raises(UserError, match=r"task\.scheme=iobes: labels stand for no entities; set task\.measure=f1"):
+    with pytest.raises(UserError, match=r"task\.scheme=iobes: labels do not encode entities; set task\.measure=f1"):
         tasks.build(defaults("task", "pos") | {"scheme": "iobes"})
 
 

@@ -65,11 +65,11 @@ def test_each_line_is_test_in_one_fold(file: Path):
         ({"fold": 1}, "need task.folds"),
         ({"folds": 5, "fold": 5}, "task.fold=5, task.valid_fold=null: must be two of 0 to 4"),
         ({"folds": 10}, "task.fold or task.valid_fold is needed"),
-        ({"folds": 10, "fold": 1, "test": "x"}, "needs no task.valid and task.test"),
+        ({"folds": 10, "fold": 1, "test": "x"}, "excludes task.valid and task.test"),
         ({"folds": 10, "fold": 10}, "two of 0 to 9"),
         ({"folds": 10, "fold": 1, "valid_fold": 1}, "two of 0 to 9"),
         ({"folds": 12, "fold": 1}, "a.txt has 11 lines"),
-        ({"folds": 2, "fold": 0, "valid_fold": 1}, "leave no part to train"),
+        ({"folds": 2, "fold": 0, "valid_fold": 1}, "leave no fold for training"),
     ],
 )
 def test_mistakes_are_reported(file: Path, options: dict[str, Any], message: str):
@@ -102,7 +102,7 @@ def test_blanks_around_a_label_are_no_part_of_it(tmp_path: Path):
 def test_what_stands_before_a_tab_and_is_no_label_is_not_replaced(tmp_path: Path, line: str):
     path = tmp_path / "b.txt"
     path.write_text(f"_\ta film\ngood\tone\n{line}\n")
-    with pytest.raises(UserError, match=r"line 3 has '.*' for a label, which the run has not learnt"):
+    with pytest.raises(UserError, match=r"line 3 has '.*' as a label, which the run does not have"):
         LineText.read(path, labelled=False, known_labels=["good", "bad"])
 
 
@@ -172,7 +172,7 @@ def test_labels_that_figures_do_not_show_are_reported(tmp_path: Path):
     for name, word in zip(names, ("caf\u00e9", "cafe\u0301"), strict=True):
         (tmp_path / name).write_text(f"{word} N\nthe D\n")
     assert load_task(options, labellers.build(defaults("labeller", "majority")), "majority")[0].notes == [
-        "test: 1 words are train's in another Unicode normal form, such as 'cafe\u0301'; bring the texts to one"
+        "test: 1 words are train's in another Unicode normal form, such as 'cafe\u0301'; normalize the texts"
     ]
     twice = "train has labels that differ from others in case or blanks alone: "
     assert told(["D", "N", "d", "N\u00a0"], ["N"]) == [f"{twice}'D'"]
@@ -190,7 +190,7 @@ def test_words_of_conllu_without_a_label_are_reported(tmp_path: Path):
 @pytest.mark.parametrize("label", ["B_PER", "PER-B", "PER", "NNP", "b-PER", "B-", "O-PER", "-", "B PER"])
 def test_labels_that_stand_for_no_entity_are_refused_with_their_line(tmp_path: Path, label: str):
     lines = "a\tO||b\tB-PER|c\t"
-    with pytest.raises(UserError, match=rf"b.txt: line 4 has the label '{label}', which stands for no entity"):
+    with pytest.raises(UserError, match=rf"b.txt: line 4 has the label '{label}', which encodes no entity"):
         entities_of(tmp_path, "a\tO|b\tB-PER", lines + label)
     assert entities_of(tmp_path, "a\tO|b\tB-PER", lines + label, measure="accuracy")[0].layout.scheme is None
 

@@ -59,7 +59,7 @@ def test_what_is_not_finished_or_has_no_probabilities_of_words_is_noted(
     monkeypatch.setattr("lmzoo.models.ngram.ngram.NGram.whole_sentences", True)
     zoo = Zoo([folder_of_runs / "ngram", folder_of_runs / "lstm"])
     assert [*zoo.models] == ["lstm"]
-    assert zoo.notes == ["ngram: has a probability of whole sentences alone, none of words, so it is not shown"]
+    assert zoo.notes == ["ngram: assigns probabilities only to whole sentences, not to words, so it is not shown"]
 
 
 def test_a_text_that_is_not_here_is_not_downloaded(folder_of_runs: Path, tmp_path: Path):

@@ -173,5 +173,5 @@ def test_a_text_of_characters_may_have_no_space(text: str, tmp_path: Path, monke
     parts = [tokens for _, tokens in vocabulary.encode_pieces(pieces, "text")]
     assert torch.cat(parts).tolist() == vocabulary.encode(text.encode()).tolist()
     if not any(map(str.isspace, text)):
-        with pytest.raises(UserError, match=r"no text of words, .*; corpus.unit=char has each character as a word"):
+        with pytest.raises(UserError, match=r"no text of words, .*; set corpus.unit=char for a model of characters"):
             list(read_pieces(tmp_path / "text"))

@@ -145,7 +145,7 @@ def test_kinds_of_run_are_apart_and_perplexity_is_the_first_figure(folder: Path)
 def test_each_check_is_logged_with_a_text_that_the_model_draws(tmp_path: Path):
     train(configuration(tmp_path / "run", *SMALL))
     lines = (tmp_path / "run" / "train.log").read_text().splitlines()
-    written = [line.partition("it writes: ")[2] for line in lines if "it writes: " in line]
+    written = [line.partition("sample: ")[2] for line in lines if "sample: " in line]
     shown = [
         event.tensor_proto.string_val[0].decode() for event in events(tmp_path / "run").Tensors("sample/text_summary")
     ]

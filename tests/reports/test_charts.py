@@ -59,7 +59,7 @@ def test_a_picture_is_the_same_each_time_and_its_format_is_known():
 
     assert drawn("a.svg") == drawn("a.svg")
     assert drawn("a").startswith(b"\x89PNG")
-    with pytest.raises(UserError, match=r"--plot a\.doc: \.doc is no format of a picture; there are: .*png"):
+    with pytest.raises(UserError, match=r"--plot a\.doc: \.doc is not a supported image format; choose from: .*png"):
         drawn("a.doc")
 
 

@@ -50,9 +50,9 @@ def test_sentences_may_have_a_column(tmp_path: Path):
     [
         ([], "has no words"),
         ([("a", 1, 1)], "line 2: has 3 columns, and the header has 4"),
-        ([("a", 1, 1, 1), ("a", 1, 1, "fast")], "line 3: meanItemRT is fast, which is no number"),
-        ([("a", 1, 1, "inf")], "line 2: meanItemRT is inf, which is no number"),
-        ([("a", "", 1, 1)], "line 2: zone is , which is no number"),
+        ([("a", 1, 1, 1), ("a", 1, 1, "fast")], "line 3: meanItemRT is fast, which is not a number"),
+        ([("a", 1, 1, "inf")], "line 2: meanItemRT is inf, which is not a number"),
+        ([("a", "", 1, 1)], "line 2: zone is , which is not a number"),
         ([("a", 1, 1, 1), ("b", 1, 1, 1)], "item 1 has two words at zone 1"),
         ([('"I', 1, 1, 1), ("am", 2, 1, 1), ('here"', 3, 1, 1)], "line 2: a quote before a cell is not closed after"),
     ],

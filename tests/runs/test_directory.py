@@ -22,7 +22,7 @@ TEXT_FILE = ["corpus=text", *(f"corpus.{split}=text.txt" for split in ("train", 
 def test_resuming_with_another_configuration_shows_the_difference(run: Path):
     before = contents(run)
     message = command(*SMALL, "optimizer.lr=0.5", "schedule=constant", f"run_dir={run}").refused()
-    assert "holds a run with another configuration (optimizer.lr: 0.003 -> 0.5; schedule.name: cosine" in message
+    assert "contains a run with another configuration (optimizer.lr: 0.003 -> 0.5; schedule.name: cosine" in message
     assert message.endswith("choose another run_dir, or repeat the options it was started with")
     assert contents(run) == before
 
@@ -37,7 +37,7 @@ def test_resuming_on_another_text(folder: Path):
     Path("text.txt").write_text("b b a\n" * 18)
     message = command(*options).refused()
     assert "run: was trained on another text than corpus text is now (unlike: train, valid, test)" in message
-    assert "bring that text back, or choose another run_dir" in message
+    assert "restore that text, or choose another run_dir" in message
     assert contents(folder / "run") == before
 
 
@@ -58,11 +58,11 @@ def test_another_text_is_reported_with_the_notes_that_differ(
 @pytest.mark.parametrize(
     ("place", "message"),
     [
-        ("file", "file is no folder that can be written to; choose another"),
-        ("file/run", "file is no folder that can be written to; choose another"),
+        ("file", "file is not a writable folder; choose another"),
+        ("file/run", "file is not a writable folder; choose another"),
         ("/proc/none/run", "/proc/none: cannot be written (No such file or directory)"),
         ("a" * 300, "cannot be used (File name too long); choose another"),
-        ("full", "run_dir=full: holds other files and no run; choose another"),
+        ("full", "run_dir=full: contains other files and no run; choose another"),
     ],
 )
 def test_a_run_directory_that_cannot_be_written(place: str, message: str, folder: Path):
@@ -79,7 +79,7 @@ def test_a_run_directory_that_cannot_be_written(place: str, message: str, folder
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_without_the_right_to_write(folder: Path):
     folder.chmod(0o555)
-    assert "is no folder that can be written to" in command(*SMALL, "run_dir=run").refused()
+    assert "is not a writable folder" in command(*SMALL, "run_dir=run").refused()
 
 
 def test_estimation_that_fails_leaves_nothing(folder: Path):

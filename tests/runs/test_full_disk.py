@@ -52,7 +52,7 @@ def test_the_last_good_checkpoint_survives_a_full_disk(
     with monkeypatch.context() as patch:
         fill_disk(patch, number)  # after provenance: the last check's best and last weights, the results
         message = command(*SMALL, f"run_dir={run}").refused()
-    assert "cannot be written (No space left on device); what was saved before is still good: make room" in message
+    assert "cannot be written (No space left on device); earlier checkpoints are intact: free disk space" in message
     left = contents(run)
     assert not [name for name in left if name.endswith(".part")]
     if number <= 3:

@@ -126,7 +126,7 @@ def test_a_finished_run_is_not_reported_for_another_source(texts: Path, kind: st
     assert entry["made_from"] == {option: {name: sha256(learnt.read_bytes())}}
     make(1)
     refused = command(*options, "run_dir=made", main=main).refused()
-    assert f"made: was made from another {option} than {name} is now; bring that one back" in refused
+    assert f"made: was made from another {option} than {name} is now; restore it" in refused
 
 
 def test_what_is_gone_is_missed_only_where_it_is_read(texts: Path):

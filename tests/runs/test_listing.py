@@ -49,7 +49,9 @@ def test_a_run_is_found_by_what_its_path_begins_with(name: str, run: str):
 @pytest.mark.usefixtures("runs")
 @pytest.mark.parametrize(("name", "number"), [("lstm", 2), ("lstm-3f", 2), ("ptb/lstm-", 2), ("outputs/ptb/l", 3)])
 def test_a_beginning_of_several_runs_is_refused(name: str, number: int):
-    with pytest.raises(UserError, match=f"^{name}: {number} runs begin so, such as outputs/.*; write more of it"):
+    with pytest.raises(
+        UserError, match=f"^{name}: {number} runs begin with it, such as outputs/.*; write a longer prefix"
+    ):
         find(name)
 
 
@@ -76,7 +78,7 @@ def test_numbers_are_those_of_the_table_that_was_printed_last():
     Path("2").mkdir()
     assert find("2") == Path("2")
     Path("a/config.yaml").unlink()
-    with pytest.raises(UserError, match="1: a is no run any more"):
+    with pytest.raises(UserError, match="1: a is not a run any more"):
         find("1")
 
 

@@ -128,7 +128,7 @@ def test_of_two_configurations_for_a_new_folder_one_wins(moment: str, tmp_path: 
         return prepare(*arguments)
 
     monkeypatch.setattr(Learning, "prepare", slowly)
-    with pytest.raises(UserError, match=r"holds a run with another configuration \(seed: 0 -> 1\)"):
+    with pytest.raises(UserError, match=r"contains a run with another configuration \(seed: 0 -> 1\)"):
         train(loser)
     assert contents(folder) == left
     assert Run(folder).config()["seed"] == 0

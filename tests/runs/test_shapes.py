@@ -76,7 +76,7 @@ def test_a_run_of_another_shape_is_not_taken_for_a_finished_one(run: Path, name:
 def test_weights_that_are_no_numbers_are_reported_by_every_command(run: Path, number: float):
     bias = torch.load(run / "best.pt", weights_only=True)["model"]["output.bias"]
     edit(run / "best.pt", put("model", "output.bias", value=torch.full_like(bias, number)))
-    told = "log-probabilities are no numbers"
+    told = "log-probabilities are not numbers"
     text, pair = run.parent / "text.txt", run.parent / "pair.jsonl"
     text.write_text("w1 w2\n")
     pair.write_text('{"sentence_good": "w1", "sentence_bad": "w2"}\n')

@@ -190,7 +190,7 @@ def test_a_port_in_use_is_an_error_of_one_line(folder: Path, monkeypatch: pytest
         port = server.getsockname()[1]
         for name, value in {"WORLD_SIZE": 2, "RANK": 0, "MASTER_ADDR": "localhost", "MASTER_PORT": port}.items():
             monkeypatch.setenv(name, str(value))
-        assert f"the ranks do not meet at localhost:{port}" in command(*SMALL).refused()
+        assert f"the ranks cannot connect at localhost:{port}" in command(*SMALL).refused()
 
 
 @pytest.mark.parametrize("stopped", [0, 1])
@@ -228,7 +228,7 @@ def test_a_stopped_rank_is_not_waited_for_for_ever(stopped: int, folder: Path, m
     assert (
         Path(f"{other}.txt")
         .read_text()
-        .startswith(f"rank {other}: another rank has ended, or did not answer within 0:00:06; see what it printed")
+        .startswith(f"rank {other}: another rank has ended, or did not answer within 0:00:06; see its output")
     )
 
 
@@ -238,7 +238,7 @@ def test_a_rank_that_never_comes_is_reported(folder: Path, monkeypatch: pytest.M
     for name, value in {"WORLD_SIZE": 2, "RANK": 0, "MASTER_ADDR": "localhost", "MASTER_PORT": port}.items():
         monkeypatch.setenv(name, str(value))
     monkeypatch.setenv("LMZOO_PATIENCE", "1")
-    assert command(*SMALL).refused().startswith(f"error: the ranks do not meet at localhost:{port} (")
+    assert command(*SMALL).refused().startswith(f"error: the ranks cannot connect at localhost:{port} (")
 
 
 @pytest.mark.parametrize("wrong", ["soon", "0", "nan", "inf"])

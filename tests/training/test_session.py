@@ -68,7 +68,7 @@ def test_the_best_weights_are_measured_and_not_the_last(tmp_path: Path, monkeypa
 
 def test_figures_that_are_no_numbers_are_no_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(language_models, "text_logprobs", lambda *_: torch.full((60,), math.nan))
-    with pytest.raises(UserError, match="the model's log-probabilities are no numbers"):
+    with pytest.raises(UserError, match="the model's log-probabilities are not numbers"):
         train(configuration(tmp_path / "run", *SMALL))
     assert not (tmp_path / "run" / "results.json").exists()
 

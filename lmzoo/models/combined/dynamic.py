@@ -88,7 +88,7 @@ class Dynamic(OfOneRun):
     def estimate(self, corpus: Corpus) -> None:
         inner, name = self.inner, self.component_options[0]["name"]
         if not list(inner.parameters()):
-            raise UserError(f"model.run: {name} has no weights that a gradient could change", "choose another run")
+            raise UserError(f"model.run: {name} has no trainable weights", "choose another run")
         if any(isinstance(part, Dynamic) for part in inner.modules()):
             raise UserError(f"model.run: {name} learns from the text already", "choose a run without dynamic")
         if self.rule == "sgd":
@@ -206,8 +206,8 @@ def _call(module: torch.nn.Module, named: dict[str, Tensor], *arguments: Tensor 
 
 
 def _checked(logprobs: Tensor) -> Tensor:
-    """The same log-probabilities; a UserError where one is no number."""
+    """The same log-probabilities; a UserError where one is not a number."""
     if bool(logprobs.isnan().any()):
-        raise UserError("model=dynamic: steps are so large that a probability is no number any more",
+        raise UserError("model=dynamic: steps are so large that a probability is not a number any more",
                         "set a smaller model.rate, or a larger model.epsilon")  # fmt: skip
     return logprobs

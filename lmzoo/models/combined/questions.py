@@ -40,7 +40,7 @@ def ask(model: LanguageModel, pattern: Pattern, given: Pattern | None = None) ->
         return Answer(product.logprob, _share(product), product)
     condition, both = (Product(chain, part.automaton()) for part in (given, given & pattern))
     if condition.logprob == -math.inf:
-        raise UserError(f"'{given.text}': has probability 0 under this model, so nothing can be given it")
+        raise UserError(f"'{given.text}': has probability 0 under this model, so it cannot be a condition")
     return Answer(both.logprob - condition.logprob, _share(condition) + _share(both), both)
 
 

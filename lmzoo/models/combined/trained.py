@@ -58,7 +58,7 @@ class OfTrained(LanguageModel):
         for run in trained:
             if run.model.whole_sentences and not self.of_sentences:
                 name = run.options["name"]
-                raise UserError(f"{run.folder}: {name} has a probability of whole sentences alone",
+                raise UserError(f"{run.folder}: {name} assigns probabilities only to whole sentences",
                                 "name a run that predicts words, or mix with model.per=sentence")  # fmt: skip
         self.take([run.options for run in trained], [run.model for run in trained])
 

@@ -79,7 +79,7 @@ class WholeSentence(OfOneRun):
         self.clusters, self.min_count, self.noise = options.clusters, options.min_count, options.noise
         self.samples, self.l2 = options.samples, options.l2
         if not options.l2:
-            raise UserError("model.l2=[]: a strength is needed", "set 'model.l2=[1]'")
+            raise UserError("model.l2=[]: a coefficient is needed", "set 'model.l2=[1]'")
         self.register_buffer("classes", torch.zeros(len(options.clusters), vocabulary_size, dtype=torch.int64))
         self.register_buffer("keys", torch.empty(0, dtype=torch.int64))
         self.register_buffer("weights", torch.zeros(0))
@@ -159,5 +159,5 @@ class WholeSentence(OfOneRun):
         return scores[:, state[0].shape[1] :], (words,)
 
     def predict(self, state: State) -> Tensor:
-        raise UserError("whole_sentence: has a probability of whole sentences alone, and predicts no next word",
+        raise UserError("whole_sentence: assigns probabilities only to whole sentences, and predicts no next word",
                         "use it to evaluate, compare, rerank or mix per sentence")  # fmt: skip

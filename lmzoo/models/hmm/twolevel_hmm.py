@@ -116,7 +116,7 @@ class TwoLevelHMM(BlockHMM):
 
     def imitate(self, teacher: LanguageModel) -> None:
         if not (isinstance(teacher, HasVectors) and hasattr(teacher.output, "predict_clusters")):
-            raise UserError("only an rnn, gru or lstm teaches", "name a recurrent run")
+            raise UserError("only an rnn, gru or lstm can be a teacher", "name a recurrent run")
         self.imitated = (teacher,)
 
     def after_training_window(

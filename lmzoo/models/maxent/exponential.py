@@ -22,7 +22,7 @@ def require_strengths(**options: Sequence[float]) -> None:
     """Raises: UserError that names an option of penalties without a strength."""
     for name, strengths in options.items():
         if not strengths:
-            raise UserError(f"model.{name}=[]: must be a strength for each order, the last for all higher ones")
+            raise UserError(f"model.{name}=[]: must be a coefficient for each order, the last for all higher ones")
 
 
 class Exponential(nn.Module):
@@ -118,7 +118,7 @@ class Exponential(nn.Module):
         sizes = torch.bincount(self.place, minlength=len(self.templates)).tolist()
         used = torch.bincount(self.place[optimum.x != 0], minlength=len(self.templates)).tolist()
         log.info(
-            "objective %.6f nats a token after %d iterations%s, %s pairs; weights not zero: %s",
+            "objective %.6f nats a token after %d iterations%s, %s pairs; non-zero weights: %s",
             optimum.value / len(events[0]), optimum.iterations, "" if optimum.converged else ", not converged",
             f"{lattice.levels[-1].end:,}", ", ".join(f"{u:,} of {k:,}" for u, k in zip(used, sizes, strict=True)),
         )  # fmt: skip

@@ -151,7 +151,7 @@ def check_words(path: str, words: Sequence[str], table: NGramTable, vocabulary: 
         why = ", ".join(vocabulary.form.changed_options()) or "white space parts words"
         log.warning("%s: no text can have %s: %s", path, _some(never, "the file"), why)
     if absent := sorted({*foreign} - {*never}):
-        log.warning("%s: the corpus does not have %s, so in any text they are unknown; corpus.vocabulary=%s takes them",
+        log.warning("%s: the corpus does not have %s, so they are unknown; corpus.vocabulary=%s includes them",
                     path, _some(absent, "the file"), path)  # fmt: skip
 
 

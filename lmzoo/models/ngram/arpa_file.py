@@ -72,7 +72,9 @@ def write_arpa(path: Path, table: NGramTable, words: Sequence[str]) -> None:
     """
     clashing = {BOS, EOS}.intersection(words[1:])
     if clashing:
-        raise UserError(f"the vocabulary has the word {clashing.pop()}, which ARPA files keep for sentence boundaries")
+        raise UserError(
+            f"the vocabulary has the word {clashing.pop()}, which ARPA files reserve for sentence boundaries"
+        )
     if {UNK, CAPITAL_UNK.decode()} <= {*words}:
         raise UserError(
             f"the vocabulary has both <UNK> and {UNK}, which are one word in ARPA files", "write <unk> in the texts"
@@ -134,7 +136,7 @@ def holds_arpa(path: Path) -> bool:
 
 def binary_of_kenlm(path: Path) -> UserError:
     """The error for a binary file of KenLM."""
-    return UserError(f"{path}: is a binary file of KenLM", "give the ARPA file that it was made from")
+    return UserError(f"{path}: is a binary file of KenLM", "give the ARPA file from which it was built")
 
 
 def read_arpa(path: Path) -> tuple[list[str], NGramTable]:

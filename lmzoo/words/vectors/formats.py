@@ -152,7 +152,7 @@ def _without_repeats(vectors: WordVectors, file: Path) -> WordVectors:
     if repeated:
         word, more = printable(shortened(vectors.words[repeated[0]])), len(repeated) - 1
         others = f", and {pluralize(more, 'other word')} later" if more else ""
-        log.warning("%s, vector %s: '%s' is there again%s; the first vector of a word counts",
+        log.warning("%s, vector %s: '%s' is a duplicate%s; the first vector of a word is used",
                     file, f"{repeated[0] + 1:,}", word, others)  # fmt: skip
     firsts = sorted(rows.values())
     return dataclasses.replace(vectors, words=[vectors.words[row] for row in firsts], matrix=vectors.matrix[firsts])

@@ -69,7 +69,7 @@ class Pairs:
             score = behind if re.fullmatch(PART_OF_SPEECH, score) else score
             if not (first and second and NUMBER.fullmatch(score)):
                 what = f"'{shortened(line, 40)}' is not two words and a number"
-                raise UserError(f"{file}, line {number}: {what}", "a decimal point parts a number, no comma")
+                raise UserError(f"{file}, line {number}: {what}", "use a decimal point, not a comma")
             pairs.append((first.lower(), second.lower()))
             judged.append(float(score))
         return cls(decompressed_name(file).stem, pairs, judged)

@@ -46,7 +46,7 @@ class WordText:
         order = order[frequent[order]]
         if len(order) < 2:
             raise UserError(
-                f"method.min_count={min_count}: fewer than two words of the text occur so often", "lower it"
+                f"method.min_count={min_count}: fewer than two words of the text have this count", "lower it"
             )
         number = torch.full_like(counts, -1)
         number[order] = torch.arange(len(order))

@@ -205,7 +205,7 @@ def test_what_learns_already_is_not_made_to_learn_again(runs: list[str], corpus:
 
 
 def test_what_has_no_weights_cannot_learn(runs: list[str], corpus: Corpus):
-    with pytest.raises(UserError, match=r"^model\.run: ngram has no weights that a gradient could change"):
+    with pytest.raises(UserError, match=r"^model\.run: ngram has no trainable weights"):
         dynamic(runs[0], corpus)
 
 

@@ -218,19 +218,21 @@ def test_a_sentence_has_its_probability_at_its_end(trained: Path, runs: list[str
 
 def test_commands_that_need_words_refuse_it(trained: Path, runs: list[str], text: list[str], tmp_path: Path):
     (file := tmp_path / "text").write_text("w1 w2\nw3\n")
-    assert "whole sentences alone" in command(str(trained), main=generate.main).refused()
-    assert "whole sentences alone" in command(str(trained), str(file), main=score.main).refused()
+    assert "only to whole sentences" in command(str(trained), main=generate.main).refused()
+    assert "only to whole sentences" in command(str(trained), str(file), main=score.main).refused()
     assert command(str(trained), str(file), "--sums", main=score.main).code == 0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compare, "text_logprobs", lambda *_: pytest.fail("scored before it is refused"))
         told = command("--mixture", runs[0], str(trained), main=compare.main).refused()
-        assert f"--mixture: {trained} has a probability of whole sentences alone; leave it out; model=mixture" in told
+        assert (
+            f"--mixture: {trained} assigns probabilities only to whole sentences; leave it out; model=mixture" in told
+        )
         told = command(
             "--tokens", runs[0], str(trained), "--plot", str(tmp_path / "a.svg"), main=compare.main
         ).refused()
-        assert f"a.svg: {trained} has a probability of whole sentences alone" in told
+        assert f"a.svg: {trained} assigns probabilities only to whole sentences" in told
     for more in (["model=cache", f"model.run={trained}"], ["model=mixture", f"model.runs=[{trained},{runs[0]}]"]):
-        assert "whole sentences alone" in command(*text, *more, f"run_dir={tmp_path / 'no'}").refused()
+        assert "only to whole sentences" in command(*text, *more, f"run_dir={tmp_path / 'no'}").refused()
 
 
 def test_it_mixes_per_sentence(trained: Path, runs: list[str], text: list[str], tmp_path: Path, corpus: Corpus):

@@ -225,7 +225,7 @@ def test_words_that_stand_alone_are_reported(tmp_path: Path, caplog: pytest.LogC
 
     assert told(words, table, corpus.vocabulary) == [
         "FILE: does not have 1 word of the corpus (zebra), which it reads as <unk>",
-        "FILE: the corpus does not have 1 word of the file (Dog), so in any text they are unknown; "
+        "FILE: the corpus does not have 1 word of the file (Dog), so they are unknown; "
         "corpus.vocabulary=FILE takes them",
     ]
     closed = replace(table, logprob=table.logprob.clone())
@@ -300,7 +300,7 @@ def test_packed_or_not_and_without_its_byte_order_mark_a_file_is_read(name: str,
     data = b"\xef\xbb\xbf" + OWN_WORDS.encode()
     (tmp_path / name).write_bytes(pytest.importorskip(form).compress(data) if form else data)
     if form != {".gz": "gzip", ".zst": "backports.zstd"}.get(Path(name).suffix, form):
-        with pytest.raises(UserError, match=rf"{name}: is no (gzip|zstd), as its name says.*; rename it"):
+        with pytest.raises(UserError, match=rf"{name}: is .*not (gzip|zstd),? as its suffix says; rename it"):
             read_arpa(tmp_path / name)
         return
     assert holds_arpa(tmp_path / name)

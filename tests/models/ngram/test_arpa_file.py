@@ -67,7 +67,7 @@ def test_a_malformed_file_is_shown_where(tmp_path: Path, text: str, line: int, p
     [
         (b"mmap lm http://kheafield.com/code format version 5\n\0", "is a binary file of KenLM; give the ARPA file"),
         (KENLM.encode("utf-16"), "is UTF-16, no ARPA file; convert it first"),
-        (bz2.compress(KENLM.encode()), "is bzip2, no ARPA file; unpack it first"),
+        (bz2.compress(KENLM.encode()), "is bzip2, no ARPA file; decompress it first"),
     ],
 )
 def test_what_is_no_arpa_file_is_reported_as_what_it_is(tmp_path: Path, data: bytes, problem: str):

@@ -70,7 +70,7 @@ def test_pairs_are_parted_by_one_sign_and_have_a_number(tmp_path: Path):
         "a\t\t1",
     ):
         (tmp_path / "set").write_text(f"a b 1\n{line}\n")
-        with pytest.raises(UserError, match=r"set, line 2: '.*' is not two words and a number; a decimal point parts"):
+        with pytest.raises(UserError, match=r"set, line 2: '.*' is not two words and a number; use a decimal point"):
             Pairs.read(tmp_path / "set")
 
 
@@ -180,7 +180,7 @@ def test_the_first_vector_of_a_word_counts(data: bytes, number: int, tmp_path: P
     (warning,) = [record.getMessage() for record in caplog.records if record.name.startswith("lmzoo")]
     word, others = ("b", ", and 1 other word later") if data.startswith(b"5") else ("a", "")
     assert (
-        warning == f"{tmp_path}/v, vector {number}: '{word}' is there again{others}; the first vector of a word counts"
+        warning == f"{tmp_path}/v, vector {number}: '{word}' is a duplicate{others}; the first vector of a word is used"
     )
 
 
@@ -195,7 +195,9 @@ def test_vectors_are_read_behind_a_byte_order_mark_and_packed(tmp_path: Path):
         (tmp_path / name).write_bytes(packed)
         assert read_vectors(tmp_path / name).words == ["king", "queen"]
     (tmp_path / "z").write_bytes(gzip.compress(gzip.compress(data)))
-    with pytest.raises(UserError, match=r"z: no file of word vectors \(gzip once more\); unpack it, and pack it once"):
+    with pytest.raises(
+        UserError, match=r"z: no file of word vectors \(gzip once more\); decompress it, and compress it once"
+    ):
         read_vectors(tmp_path / "z")
 
 

@@ -63,7 +63,7 @@ def fit(
     Raises: UserError as `identify` does.
     """
     seen = "one-hot words" if vectors is None else "word vectors"
-    log.info("the Gaussian log-density of %s is no log-probability: nothing about perplexity follows", seen)
+    log.info("the Gaussian log-density of %s is not a log-probability, so it does not predict perplexity", seen)
     mu, psi = whiten(counts, pseudocount)
     if vectors is None:
         Y, observed, dimensions = None, psi, len(mu) - 1
