@@ -24,14 +24,14 @@ from lmzoo.corpus.lines import log2_shares
 from lmzoo.protocol.lines import (
     Line,
     Lines,
-    as_read,
     file_parts,
+    mark_unknown,
     scored_parts,
     scored_texts,
     stream_warning,
     unknown_warning,
 )
-from lmzoo.protocol.perplexity import Score, checked
+from lmzoo.protocol.perplexity import Score, validated
 from lmzoo.runs.results import perplexities
 
 log = logging.getLogger(__name__)
@@ -136,7 +136,7 @@ class Loaded(Predictor):
         if unit not in UNITS:
             raise UserError(f"unit={unit}: must be one of {', '.join(UNITS)}")
         found = [
-            [*zip(words if all(known) else as_read(words, known), surprisals, strict=True)]
+            [*zip(words if all(known) else mark_unknown(words, known), surprisals, strict=True)]
             for words, surprisals, known in self._scored(_listed(text), context, tokenize, condition, UNITS[unit])
         ]
         return found[0] if isinstance(text, str) else found
@@ -214,7 +214,7 @@ class Loaded(Predictor):
         parts = [self.run.split(str(text))] if of_split else file_parts(self.vocabulary, Path(text))
         score, lines, unknown = Score(), 0, 0
         for part, logprobs in scored_parts(self.model, self.vocabulary, parts, context or self.context):
-            score.add(checked(logprobs, self.run.path))
+            score.add(validated(logprobs, self.run.path))
             lines += int((part.tokens == EOS_ID).sum())
             unknown += int((~self._known[part.tokens]).sum())
         warn(unknown_warning(unknown, score.tokens, str(text)))

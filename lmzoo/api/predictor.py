@@ -14,7 +14,7 @@ from lmzoo.core.errors import UserError, nearest
 from lmzoo.core.options import Count, unfit
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.conditions import label_number, unlabelled
-from lmzoo.protocol.lines import as_read, encode_prompt, known_words
+from lmzoo.protocol.lines import encode_prompt, known_words, mark_unknown
 from lmzoo.protocol.model import LanguageModel, evaluating
 from lmzoo.protocol.reader import Reader
 from lmzoo.protocol.sampling import Decoding, beam_search, sample
@@ -180,7 +180,7 @@ class Predictor:
         best = p.topk(min(number, len(p)))
         words = [self.vocabulary.words[word] for word in best.indices.tolist()]
         is_known = self._known[best.indices].tolist()
-        return list(zip(as_read(words, is_known), best.values.tolist(), strict=True))
+        return list(zip(mark_unknown(words, is_known), best.values.tolist(), strict=True))
 
     def _encode_prompt(self, text: str) -> Tensor | None:
         """(N,) words, without `<eos>`; None where there is none."""

@@ -16,7 +16,7 @@ from lmzoo.corpus.form import NAMES, Form, require_tokenizer
 from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.corpus.vocabulary import utf8
 from lmzoo.protocol.model import LanguageModel
-from lmzoo.protocol.perplexity import checked, row_logprobs
+from lmzoo.protocol.perplexity import row_logprobs, validated
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class Texts:
     def logprobs(self) -> Iterator[Tensor]:
         """(n,) log p in nats of the words of each line."""
         for logprobs in self.ordered(row_logprobs(self.model, self.rows)):
-            yield checked(logprobs, self.run)
+            yield validated(logprobs, self.run)
 
     def words(self) -> Iterator[list[str]]:
         """The words of each line, and `<eos>`."""

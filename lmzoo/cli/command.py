@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TypeVar
 from lmzoo.core.errors import UserError, printable, shortened
 from lmzoo.core.files import destination
 from lmzoo.core.options import unfit
-from lmzoo.core.plugins import load_plugins, named
+from lmzoo.core.plugins import load_plugins, split_names
 from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.form import require_tokenizer
 from lmzoo.corpus.tokenizer import TOKENIZERS
@@ -28,7 +28,7 @@ Wanted = TypeVar("Wanted")
 
 class _Plugins(argparse.Action):
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        load_plugins(named(values))
+        load_plugins(split_names(values))
 
 
 class RunFolder(argparse.Action):

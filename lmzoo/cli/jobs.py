@@ -13,7 +13,7 @@ from lmzoo.cli.hydra import run_hydra
 from lmzoo.cli.start import leaving_at_once
 from lmzoo.core.errors import Interrupted, UserError, one_line, printable
 from lmzoo.core.files import write_output
-from lmzoo.runs.last_corpus import corpus_read_once
+from lmzoo.runs.last_corpus import reuse_corpus
 from lmzoo.runs.log import log_failure
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def run_jobs(command: str, about: str) -> int:
         return figure
 
     try:
-        with corpus_read_once():
+        with reuse_corpus():
             run_hydra(job, command, about)
         files = sorted(reports.glob("*.json"), key=lambda file: int(file.stem))
         outcomes = [json.loads(file.read_text("utf-8")) for file in files]

@@ -23,7 +23,7 @@ from lmzoo.models.combined.mixture import mixture_weights
 from lmzoo.protocol.difference import FrequencyBand, bootstrap, by_frequency, by_word
 from lmzoo.protocol.exchange import read_logprobs
 from lmzoo.protocol.lines import known_words, scored
-from lmzoo.protocol.perplexity import Score, checked, text_logprobs
+from lmzoo.protocol.perplexity import Score, text_logprobs, validated
 from lmzoo.reports.comparison import as_csv, as_json, as_text, collect, groups, number
 from lmzoo.reports.plot import picture
 from lmzoo.reports.reading import Times, surprisal
@@ -168,7 +168,7 @@ def _all_scored(
         context, logprobs = run.config()["corpus"]["context"], {}
         for split in splits:
             each = text_logprobs(model, text.splits[split], context, texts[path].conditions.get(split))
-            logprobs[split] = checked(each, path).cpu().double()
+            logprobs[split] = validated(each, path).cpu().double()
         known = known_words(model, vocabulary)
         found[path] = _Scored(path, logprobs, f" (context {context})", known, model.whole_sentences)
     return [found[path] for path in paths], text

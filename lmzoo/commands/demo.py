@@ -50,7 +50,7 @@ def main() -> int:
     with leaving_at_once():
         imported()
     check_port(options.port)
-    zoo = Zoo(options.runs or trained(options.device), options.device)
+    zoo = Zoo(options.runs or train_demo_runs(options.device), options.device)
     for note in zoo.notes:
         warn(note)
     page = serve(zoo, options.port)
@@ -62,7 +62,7 @@ def main() -> int:
     return 0
 
 
-def trained(device: str) -> list[Path]:
+def train_demo_runs(device: str) -> list[Path]:
     """The folders of `RUNS`, after training those that are not finished yet."""
     folders = {name: OUTPUTS / "demo" / name for name in RUNS}
     runs = {name: Run(folder) for name, folder in folders.items()}

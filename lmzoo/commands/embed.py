@@ -55,7 +55,7 @@ def parts(vocabulary: Vocabulary, file: Path) -> Iterator[tuple[list[str], Tenso
         words, tokens = [], tokens[:0]
 
 
-def embedded(encoder: Encoder, vocabulary: Vocabulary, file: Path) -> Iterator[tuple[EmbeddedText, Tensor]]:
+def embed_parts(encoder: Encoder, vocabulary: Vocabulary, file: Path) -> Iterator[tuple[EmbeddedText, Tensor]]:
     """Embed the `parts` of a text. Yields: the embeddings and indices of each."""
     lines = 0
     for words, tokens in parts(vocabulary, file):
@@ -130,7 +130,7 @@ def main() -> int:
     is_unknown, counts = ~known_words(model, vocabulary), Counter[str]()
 
     def counted() -> Iterator[EmbeddedText]:
-        for part, tokens in embedded(encoder, vocabulary, options.text):
+        for part, tokens in embed_parts(encoder, vocabulary, options.text):
             lines, unknown = len(part.lines.unique()), int(is_unknown[tokens].sum())
             counts.update(words=len(part.words), lines=lines, unknown=unknown)
             yield part

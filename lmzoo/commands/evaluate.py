@@ -17,7 +17,7 @@ from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.protocol.lines import Part, file_parts, known_words, scored_parts
-from lmzoo.protocol.perplexity import Score, checked, perplexity, text_logprobs
+from lmzoo.protocol.perplexity import Score, perplexity, text_logprobs, validated
 from lmzoo.runs.directory import Run
 from lmzoo.runs.external import open_model, run_at
 from lmzoo.runs.results import finite, perplexities
@@ -52,7 +52,7 @@ def evaluate(run_dir: Path, text: str, context: Context | None = None, device: s
     started, is_known = time.monotonic(), known_words(model, vocabulary)
     measured, of_known, unconditioned, words, last = Score(), Score(), Score(), 0, EOS_ID
     for part, logprobs in scored_parts(model, vocabulary, _read(text, run, vocabulary), memory):
-        measured.add(checked(logprobs, run_dir))
+        measured.add(validated(logprobs, run_dir))
         if model.open_vocabulary:
             is_known = known_words(model, vocabulary)
         of_known.add(logprobs[is_known[part.tokens]])
@@ -79,7 +79,7 @@ def evaluate(run_dir: Path, text: str, context: Context | None = None, device: s
     if not vocabulary.form.of_words:
         figures |= {"words": words, "perplexity_per_word": perplexity(measured.logprob, words)}
     if text not in SPLITS:
-        warning = run.trained_text(Path(text))
+        warning = run.training_text_warning(Path(text))
     else:
         warning = _unlike_results(run, text, measured.perplexity) if memory == config["corpus"]["context"] else None
     if warning:

@@ -15,7 +15,7 @@ from lmzoo.models.hmm.hidden_markov import BlockHMM, DenseHMM, HiddenMarkovModel
 from lmzoo.models.hmm.inference.paths import posterior
 from lmzoo.models.hmm.reading import entropy, expected_visits, read
 from lmzoo.models.lds.lds import LinearDynamicalSystem, singular_words
-from lmzoo.protocol.lines import as_read, known_words
+from lmzoo.protocol.lines import known_words, mark_unknown
 from lmzoo.reports.inside import picture_of_dynamics, picture_of_states, transitions
 from lmzoo.runs.external import open_model
 
@@ -60,7 +60,7 @@ class Inspector:
         tokens = self.vocabulary.encode([text], "--sentence")
         order = self.vocabulary.text_order(tokens)
         known = known_words(self.model, self.vocabulary)[tokens[order]]
-        words = as_read([*self.vocabulary.form.without_reverse.words(text), EOS], known.tolist())
+        words = mark_unknown([*self.vocabulary.form.without_reverse.words(text), EOS], known.tolist())
         reading = read(self.model, tokens)
         if reading.logprob == -math.inf:
             problem = f"--sentence '{text}': has probability 0 under the model, so there is no most likely path"

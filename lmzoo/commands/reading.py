@@ -17,14 +17,14 @@ from lmzoo.reports.reading import (
     Gain,
     Surprisal,
     Times,
-    compared,
-    doubts,
-    edges_of,
+    comparable_words,
     gain,
     picture,
-    rarity,
     read_times,
+    sentence_edges,
     surprisal,
+    time_warnings,
+    unigram_surprisal,
 )
 from lmzoo.reports.table import aligned, cell, csv_bytes, table_bytes
 from lmzoo.runs.directory import Run
@@ -72,7 +72,7 @@ def main() -> int:
         arguments.table, word=arguments.word, time=arguments.time, story=arguments.story, place=arguments.place,
         sentence=arguments.sentence,
     )  # fmt: skip
-    for doubt in doubts(times):
+    for doubt in time_warnings(times):
         warn(f"{arguments.table}: {doubt}")
     rows, points, words = compare_readers(arguments, times)
     print("\n".join(aligned(rows, left=(0, 1))))
@@ -107,22 +107,22 @@ def compare_readers(
         tokenize = TOKENIZERS[arguments.tokenize] if arguments.tokenize and not vocabulary.form.tokenizer else None
         context = run.config()["corpus"]["context"]
         read[folder] = _name(run), surprisal(model, vocabulary, times, context, tokenize)
-        train = run.trained_on()["sha256"].get("train")
+        train = run.recorded_corpus()["sha256"].get("train")
         texts |= {train} - {None}
         if rare is None and vocabulary.form.of_words and train is not None:
-            rare, frequencies_of = rarity(run.split("train").tokens, vocabulary, times, tokenize), folder
+            rare, frequencies_of = unigram_surprisal(run.split("train").tokens, vocabulary, times, tokenize), folder
     if rare is None:
         raise UserError("no run has a training text of words, which frequencies need", "add one, such as model=ngram")
     if len(texts) > 1:
         warn(f"the runs were trained on different texts; frequencies are from {frequencies_of}")
     known = np.logical_and.reduce([known for _, (_, known) in read.values()])
-    rows = compared(times, known, arguments.edges)
+    rows = comparable_words(times, known, arguments.edges)
     for folder, (_, (bits, _)) in read.items():
         if impossible := int(np.isinf(bits[known]).sum()):
             raise UserError(f"{folder}: {impossible:,} of the words that it knows have probability 0", "smooth it")
     left = [(~known, "are not known to every model")]
     if not arguments.edges:
-        left.append((known & edges_of(times), "are the first or last of a sentence"))
+        left.append((known & sentence_edges(times), "are the first or last of a sentence"))
     rest = ~np.logical_or.reduce([rows, *(words for words, _ in left)])
     left.append((rest, "have no time or follow such a word or the beginning of a text"))
     counts = ", ".join(f"{words.sum():,} {what}" for words, what in left)
@@ -138,7 +138,7 @@ def compare_readers(
     for folder, (name, (bits, _)) in read.items():
         added = gain(times, rare, bits, rows)  # before the mean, as rows may be empty
         perplexity = math.exp2(bits[rows].mean())
-        beyond = added.beyond(points[0][2]) if points else None
+        beyond = added.difference_from(points[0][2]) if points else None
         points.append((name, perplexity, added))
         gains = [f"{1000 * nats:.2f}" for nats in (added.nats, added.low, added.high, *(beyond or ()))]
         cells = [f"{perplexity:.2f}", *gains, *([] if beyond else [""] * 3), f"{added.slope:.2f}"]

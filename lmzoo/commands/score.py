@@ -23,7 +23,7 @@ from lmzoo.protocol.abilities import Matches
 from lmzoo.protocol.exchange import encoded
 from lmzoo.protocol.lines import Lines, Part, file_parts, scored_groups, stream_warning
 from lmzoo.protocol.model import LanguageModel
-from lmzoo.protocol.perplexity import Score, checked, perplexity, text_logprobs
+from lmzoo.protocol.perplexity import Score, perplexity, text_logprobs, validated
 from lmzoo.reports.surprisal import BEFORE, Row, word_rows
 from lmzoo.reports.table import cell, tab_lines, table_bytes
 from lmzoo.runs.directory import Run
@@ -135,7 +135,7 @@ def _opened(folder: Path, arguments: argparse.Namespace) -> _Opened:
 def _warn_of_text(opened: _Opened, arguments: argparse.Namespace) -> None:
     """Warn of what belongs to a run and its text, before results are printed."""
     warn_of(opened.run, opened.vocabulary)
-    warn(None if arguments.text in SPLITS else opened.run.trained_text(text_file(arguments)))
+    warn(None if arguments.text in SPLITS else opened.run.training_text_warning(text_file(arguments)))
 
 
 def _conclude(opened: _Opened, sums: "Sums", unit: str, arguments: argparse.Namespace, name: str = "") -> None:
@@ -211,7 +211,7 @@ def _export(arguments: argparse.Namespace) -> int:
     for split in [name for name in ("valid", "test") if name in corpus.splits]:
         tokens = corpus.splits[split]
         logprobs = text_logprobs(model, tokens, context, corpus.conditions.get(split))
-        splits[split] = tokens, checked(logprobs, run.path)
+        splits[split] = tokens, validated(logprobs, run.path)
         print(f"{split}: {len(tokens):,} tokens, perplexity {Score(logprobs).perplexity:.2f} (context {context})")
     write_output(arguments.export, encoded(splits, vocabulary))
     return 0

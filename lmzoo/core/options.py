@@ -68,10 +68,10 @@ class Idle:
         """The flattened options that make this one ineffective, as written; None if it has an effect."""
         if not all(option in settings and settings[option] in values for option, *values in self.where):
             return None
-        return " and ".join(written(option, settings[option]) for option, *_ in self.where)
+        return " and ".join(format_option(option, settings[option]) for option, *_ in self.where)
 
 
-def written(option: str, value: Any) -> str:
+def format_option(option: str, value: Any) -> str:
     """Format an option as on a command line: ``corpus.context=sentence``, ``model=lstm``, ``trainer.average=null``."""
     return f"{option.removesuffix('.name')}={plain(value)}"
 

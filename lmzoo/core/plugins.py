@@ -29,7 +29,7 @@ def load_plugins(names: Iterable[str] = ()) -> None:
     """
     for point in entry_points(group=GROUP):
         _import(point.value)
-    for name in (*named(os.environ.get(VARIABLE, "")), *names):
+    for name in (*split_names(os.environ.get(VARIABLE, "")), *names):
         with _current_folder_searched():
             _import(name)
 
@@ -43,7 +43,7 @@ def require_plugins(names: Iterable[str], run: object) -> None:
         raise UserError(f"{run}: needs the {noun} {', '.join(missing)}", advice)
 
 
-def named(text: str) -> list[str]:
+def split_names(text: str) -> list[str]:
     """Split a comma-separated list of names."""
     return [name.strip() for name in text.split(",") if name.strip()]
 

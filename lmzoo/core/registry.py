@@ -29,7 +29,7 @@ class Registry:
     def __init__(self, kind: str):
         self.kind = kind
         self.entries: dict[str, Callable[..., Any]] = {}
-        self.own: dict[str, dict[str, Any]] = {}
+        self.presets: dict[str, dict[str, Any]] = {}
         REGISTRIES[kind] = self
 
     def register(self, name: str, **defaults: Any) -> Callable[[T], T]:
@@ -44,14 +44,14 @@ class Registry:
                 file = getattr(sys.modules.get(module), "__file__", None) or "no file"
                 problem = f"{self.kind} '{name}' is taken by {module}.{qualified} of {file}"
                 raise UserError(problem, "choose another name")
-            self.entries[name], self.own[name] = entry, defaults
+            self.entries[name], self.presets[name] = entry, defaults
             return entry
 
         return decorate
 
     def defaults(self, name: str) -> dict[str, Any]:
         """The defaults of an entry, as in YAML."""
-        return defaults_of(self.entries[name]) | self.own.get(name, {})
+        return defaults_of(self.entries[name]) | self.presets.get(name, {})
 
     def build(self, options: Mapping[str, Any], **supplied: Any) -> Any:
         """Build the entry ``options["name"]`` from the other options after `check`."""
@@ -89,7 +89,7 @@ class Registry:
             holders = [other for other, entry in self.entries.items() if option in schema(entry)]
             if refusal := misplaced_option(self.kind, option, holders, name):
                 raise refusal
-        return self.entries[name], {**self.own.get(name, {}), **options}
+        return self.entries[name], {**self.presets.get(name, {}), **options}
 
 
 def _qualified_name(entry: Callable[..., Any]) -> tuple[str, str]:

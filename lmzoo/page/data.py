@@ -18,7 +18,7 @@ from lmzoo.models.hmm.reading import beliefs, read
 from lmzoo.models.lds.lds import LinearDynamicalSystem
 from lmzoo.page.zoo import text_of
 from lmzoo.protocol.encoder import embed_lines
-from lmzoo.protocol.lines import as_read, encode_prompt, known_words
+from lmzoo.protocol.lines import encode_prompt, known_words, mark_unknown
 from lmzoo.protocol.reader import Reader
 from lmzoo.protocol.sampling import Decoding, sample
 from lmzoo.words.vectors.measures import scores
@@ -136,7 +136,7 @@ def next_words(lm: Loaded, text: str, number: int, condition: str | None = None)
     share = float(p[fitting].sum())
     found = p.where(fitting, 0).topk(min(number, len(p)))
     is_known = known_words(lm.model, vocabulary)[found.indices]
-    words = as_read([vocabulary.words[word] for word in found.indices.tolist()], is_known.tolist())
+    words = mark_unknown([vocabulary.words[word] for word in found.indices.tolist()], is_known.tolist())
     ranked = zip(words, found.values.tolist(), strict=True)
     return Next(begun, share, [(word, value / share) for word, value in ranked if value], warning)
 

@@ -110,15 +110,15 @@ class HiddenChain(Protocol):
     start: Tensor
     """(Z,) log p(z_1)."""
 
-    def masses(self, classes: Tensor, number: int) -> Tensor:
+    def class_logprobs(self, classes: Tensor, number: int) -> Tensor:
         """(V,) classes of words, 0 to ``number`` - 1 -> (number, Z) log Σ p(x | z) over the words x of each."""
         ...
 
-    def back(self, v: Tensor, needed: Tensor | None = None) -> Tensor:
+    def step_backward(self, v: Tensor, needed: Tensor | None = None) -> Tensor:
         """(N, Z) v -> (N, Z) log Σ_j p(j | i) exp(v_j) of each state i; any value where ``needed`` (N, Z) is False."""
         ...
 
-    def ahead(self, u: Tensor, needed: Tensor | None = None) -> Tensor:
+    def step_forward(self, u: Tensor, needed: Tensor | None = None) -> Tensor:
         """(N, Z) u -> (N, Z) log Σ_i exp(u_i) p(j | i) of each state j; any value where ``needed`` is False."""
         ...
 
@@ -126,7 +126,7 @@ class HiddenChain(Protocol):
         """(N, Z) w -> (N, V) log Σ_z exp(w_z) p(x | z) of each word x."""
         ...
 
-    def emitted(self, words: Tensor) -> Tensor:
+    def emission_logprobs(self, words: Tensor) -> Tensor:
         """(N,) words x -> (N, Z) log p(x | z)."""
         ...
 

@@ -37,17 +37,17 @@ class ContextChain:
         self.start[:V] = logprobs[0]  # `<eos>` is word 0, and before a sentence there is nothing else
         self.p = logprobs.double().exp().view(V, -1, V)  # of the first word, those between, and the next
 
-    def masses(self, classes: Tensor, number: int) -> Tensor:
+    def class_logprobs(self, classes: Tensor, number: int) -> Tensor:
         emits = classes == torch.arange(number, device=classes.device)[:, None]  # (number, V)
         return torch.where(emits, 0.0, -torch.inf).double().repeat(1, self.Z // self.V)
 
-    def back(self, v: Tensor, needed: Tensor | None = None) -> Tensor:
+    def step_backward(self, v: Tensor, needed: Tensor | None = None) -> Tensor:
         def product(p: Tensor) -> Tensor:
             return torch.einsum("arw,nrw->nar", self.p, p.view(len(p), -1, self.V)).flatten(1)
 
         return log_linear(product, v, torch.float64)
 
-    def ahead(self, u: Tensor, needed: Tensor | None = None) -> Tensor:
+    def step_forward(self, u: Tensor, needed: Tensor | None = None) -> Tensor:
         def product(p: Tensor) -> Tensor:
             return torch.einsum("arw,nar->nrw", self.p, p.view(len(p), self.V, -1)).flatten(1)
 
@@ -56,7 +56,7 @@ class ContextChain:
     def words(self, w: Tensor) -> Tensor:
         return w.view(len(w), -1, self.V).logsumexp(1)
 
-    def emitted(self, words: Tensor) -> Tensor:
+    def emission_logprobs(self, words: Tensor) -> Tensor:
         return torch.where(
             torch.arange(self.Z, device=words.device) % self.V == words[:, None], 0.0, -torch.inf
         ).double()

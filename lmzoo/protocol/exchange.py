@@ -13,7 +13,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.files import input_stream, sha256
 from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.vocabulary import reversed_order
-from lmzoo.protocol.perplexity import fault
+from lmzoo.protocol.perplexity import logprob_error
 
 
 def text_sha256(tokens: Tensor, vocabulary: Vocabulary) -> str:
@@ -64,6 +64,6 @@ def read_logprobs(path: Path, split: str, tokens: Tensor, vocabulary: Vocabulary
             advice = "choose a file and runs of one direction (corpus.reverse)"
         raise UserError(f"{path}: {problem}", advice)
     logprobs = torch.from_numpy(values.astype(np.float64))
-    if problem := fault(logprobs):
+    if problem := logprob_error(logprobs):
         raise UserError(f"{path}: {split}: {problem}", "write natural log p of each token")
     return logprobs

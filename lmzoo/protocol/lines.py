@@ -19,7 +19,7 @@ from lmzoo.corpus.lines import by_line, line_sums
 from lmzoo.corpus.tokenizer import ptb, words
 from lmzoo.corpus.vocabulary import UNK, utf8
 from lmzoo.protocol.model import LanguageModel
-from lmzoo.protocol.perplexity import checked, part_logprobs, text_logprobs
+from lmzoo.protocol.perplexity import part_logprobs, text_logprobs, validated
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ def known_words(model: LanguageModel, vocabulary: Vocabulary) -> Tensor:
     return known
 
 
-def as_read(words: Iterable[str], known: Iterable[bool]) -> list[str]:
+def mark_unknown(words: Iterable[str], known: Iterable[bool]) -> list[str]:
     """Words, with the replacement of unknown ones: ``xylophone→<unk>``."""
     pairs = zip(words, known, strict=True)
     return [word if is_known or word == UNK else f"{word}→{UNK}" for word, is_known in pairs]
@@ -204,7 +204,7 @@ def scored_groups(
         return
     known = known_words(model, vocabulary)
     for part, logprobs in scored_parts(model, vocabulary, chain([first], parts), context):
-        open_line.append((part, checked(logprobs, where)))
+        open_line.append((part, validated(logprobs, where)))
         if part.text is None or part.text.endswith(b"\n"):
             tokens = torch.cat([part.tokens for part, _ in open_line])
             logprobs = torch.cat([logprobs for _, logprobs in open_line])

@@ -72,7 +72,7 @@ class Score:
         return perplexity(self.logprob, self.tokens)
 
 
-def fault(logprobs: Tensor) -> str | None:
+def logprob_error(logprobs: Tensor) -> str | None:
     """The error in (N,) log-probabilities, if any."""
     if math.isnan(highest := float(logprobs.max())):  # as it is if any one is
         return "the model's log-probabilities are not numbers"
@@ -81,9 +81,9 @@ def fault(logprobs: Tensor) -> str | None:
     return None
 
 
-def checked(logprobs: Tensor, where: object) -> Tensor:
+def validated(logprobs: Tensor, where: object) -> Tensor:
     """Return valid (N,) log-probabilities; else raise a UserError prefixed by ``where`` unless that is empty."""
-    if problem := fault(logprobs):
+    if problem := logprob_error(logprobs):
         raise UserError(f"{where}: {problem}" if where else problem, "train the model again")
     return logprobs
 

@@ -15,7 +15,7 @@ from lmzoo.corpus import EOS_ID, Context
 from lmzoo.protocol.abilities import Draws
 from lmzoo.protocol.condition import initial_state, shares
 from lmzoo.protocol.model import LanguageModel, State, evaluating, where_rows
-from lmzoo.protocol.perplexity import checked
+from lmzoo.protocol.perplexity import validated
 from lmzoo.protocol.reader import Reader
 
 
@@ -352,7 +352,7 @@ def _next(model: LanguageModel, state: State, allowed: Tensor | None = None) -> 
     logprobs, begun = model.begin_step(state)
     if allowed is not None:
         logprobs = logprobs.where(allowed.to(logprobs.device), -math.inf)
-    highest = checked(logprobs.amax(1), "")
+    highest = validated(logprobs.amax(1), "")
     if bool(highest.isneginf().any()):
         which = "next word" if allowed is None else "next word that may be drawn"
         raise UserError(f"the model gives every {which} probability 0, so that none can be drawn")

@@ -107,9 +107,9 @@ def card(run: Run) -> str:
     licence = None if own_files else LICENCES.get(config[kind.text]["name"])
     counts = results["tokens"] if kind is LANGUAGE_MODEL else {}
     splits = [(plain_markdown(split), f"{counts[split]:,}" if split in counts else "", code_span(checksum))
-              for split, checksum in run.trained_on()["sha256"].items()]  # fmt: skip
+              for split, checksum in run.recorded_corpus()["sha256"].items()]  # fmt: skip
     options = [(k, v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)) for k, v in unlike.items()]
-    sources = [(option, *each) for option, checksums in run.made_from().items() for each in checksums.items()]
+    sources = [(option, *each) for option, checksums in run.origins().items() for each in checksums.items()]
     files = [file for file in FILES if file in run.names() and file not in ("last.pt", "train.log", *LABELLED)]
     shell = shlex.quote(printable(f"./{folder}" if folder.startswith("-") else folder))
     entry = entries(kind.learner).get(learner)

@@ -71,7 +71,7 @@ class Entry:
     results: dict[str, Any]
     text: str
     words: int
-    learnt_from: str
+    train_key: str
 
     @property
     def kind(self) -> Kind:
@@ -92,15 +92,15 @@ class Entry:
         if results is None:
             return None
         options = config.result_options
-        words, checksums = run.lines("vocabulary.txt"), run.trained_on()["sha256"]
+        words, checksums = run.lines("vocabulary.txt"), run.recorded_corpus()["sha256"]
         if config.kind is LABELS:
             of_task = [options.get(f"task.{key}") for key in ("label", "folds", "seed")]
             texts = [checksums.get(split) for split in ("valid", "test")]
             text = [texts if any(texts) else checksums["train"], of_task, results["measure"]]
         else:
             text = [checksums.get("valid"), checksums.get("test"), results["tokens"], results["context"], words]
-        learnt_from = json.dumps([checksums.get("train"), run.made_from(), results.get("precision")], sort_keys=True)
-        return cls(run.path, options, results, sha256(json.dumps(text).encode()), len(words), learnt_from)
+        train_key = json.dumps([checksums.get("train"), run.origins(), results.get("precision")], sort_keys=True)
+        return cls(run.path, options, results, sha256(json.dumps(text).encode()), len(words), train_key)
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ def _alike(members: Sequence[Entry]) -> list[list[Entry]]:
     alike: dict[str, list[Entry]] = defaultdict(list)
     times: Counter[str] = Counter()
     for entry in members:
-        whole, unseeded = (entry.learnt_from + json.dumps({k: v for k, v in entry.options.items() if k not in left_out},
+        whole, unseeded = (entry.train_key + json.dumps({k: v for k, v in entry.options.items() if k not in left_out},
                                                           sort_keys=True)
                            for left_out in ((), _REPEATED))  # fmt: skip
         times[whole] += 1

@@ -23,7 +23,7 @@ GREY = "#b5b5b5"
 
 
 @dataclass(frozen=True)
-class Drawn:
+class PlottedRun:
     """The plotted data of a run, or of repetitions.
 
     Attributes:
@@ -62,16 +62,16 @@ def picture(tables: Sequence[Group], file: Path) -> bytes:
             limits = _limits(runs)
             learning.set_title(printable(title), parse_math=False)
             learning.set(ylabel="valid perplexity", ylim=limits)
-            as_learnt(learning, runs, colours)
+            plot_by_epoch(learning, runs, colours)
             logarithmic(learning, "y")
             lines = [line for line in learning.lines[::-1] if not line.get_label().startswith("_")]
             legend(size, *lines, loc="upper left", bbox_to_anchor=(1.02, 1))
-            against(cost, runs, colours, TIME, lambda run: run.seconds)
-            against(size, runs, colours, "parameters", lambda run: run.parameters)
+            plot_by_cost(cost, runs, colours, TIME, lambda run: run.seconds)
+            plot_by_cost(size, runs, colours, "parameters", lambda run: run.parameters)
         return rendered(figure, file)
 
 
-def as_learnt(panel: Any, runs: Sequence[Drawn], colours: Sequence[Any]) -> None:
+def plot_by_epoch(panel: Any, runs: Sequence[PlottedRun], colours: Sequence[Any]) -> None:
     """Plot the perplexity of runs by epoch, with a horizontal line for each without gradient descent."""
     last = max((check[0] for run in runs for curve in run.curves for check in curve), default=1)
     for run, colour in reversed(list(zip(runs, colours, strict=True))):
@@ -86,8 +86,12 @@ def as_learnt(panel: Any, runs: Sequence[Drawn], colours: Sequence[Any]) -> None
     panel.xaxis.get_major_locator().set_params(integer=True)
 
 
-def against(
-    panel: Any, runs: Sequence[Drawn], colours: Sequence[Any], what: str, value: Callable[[Drawn], float | None]
+def plot_by_cost(
+    panel: Any,
+    runs: Sequence[PlottedRun],
+    colours: Sequence[Any],
+    what: str,
+    value: Callable[[PlottedRun], float | None],
 ) -> None:
     """Plot the perplexity of runs by cost, with a line along the best at each cost."""
     known = [(cost, run, colour) for run, colour in zip(runs, colours, strict=True) if (cost := value(run))]
@@ -106,11 +110,11 @@ def against(
     logarithmic(panel, "x", times=what == TIME)
 
 
-def _drawn(group: Group) -> list[Drawn]:
+def _drawn(group: Group) -> list[PlottedRun]:
     """The rows of a group with a perplexity, the best first."""
     names = _names(group)
     return [
-        Drawn(
+        PlottedRun(
             name, row.figures["valid"], row.figures["seconds"], row.figures["parameters"],
             [[(check["epoch"], check["seconds"], check["valid"]) for check in checks]
              for entry in row.entries if (checks := entry.results.get("checks"))],
@@ -141,12 +145,12 @@ def _option(row: Row, key: str) -> Any:
     return row.entries[0].options.get(key)
 
 
-def _colours(pyplot: Any, runs: Sequence[Drawn]) -> list[Any]:
+def _colours(pyplot: Any, runs: Sequence[PlottedRun]) -> list[Any]:
     cycle = [*pyplot.rcParams["axes.prop_cycle"].by_key()["color"], *pyplot.get_cmap("tab20b").colors]
     return [cycle[number] if number < NAMED else GREY for number in range(len(runs))]
 
 
-def _limits(runs: Sequence[Drawn]) -> tuple[float, float]:
+def _limits(runs: Sequence[PlottedRun]) -> tuple[float, float]:
     """From below the best run to above the worst; the first validations of a curve may be higher."""
     ends = [run.perplexity for run in runs]
     checks = [check[2] for run in runs for curve in run.curves for check in curve]

@@ -108,7 +108,7 @@ def read_times(file: Path, *, word: str, time: str, story: str, place: str, sent
     return Times(words, stories, np.cumsum(ends) - ends, times[order], ids)
 
 
-def doubts(times: Times) -> Iterator[str]:
+def time_warnings(times: Times) -> Iterator[str]:
     """Warn of gaps in a table: omitted words within a text, and times that are not positive."""
     steps = np.diff([float(place) for _, place in times.ids])
     steps[np.diff(times.stories) > 0] = 0  # between texts
@@ -226,7 +226,9 @@ def _overs(model: LanguageModel, vocabulary: Vocabulary, texts: Sequence[str], c
     return np.split(logprobs, np.cumsum([len(line) for line in lines])[:-1])
 
 
-def rarity(train: Tensor, vocabulary: Vocabulary, times: Times, tokenize: Tokenize | None = None) -> np.ndarray:
+def unigram_surprisal(
+    train: Tensor, vocabulary: Vocabulary, times: Times, tokenize: Tokenize | None = None
+) -> np.ndarray:
     """(n,) -log2 relative frequency of each word in a (N,) text, see `log2_shares`; summed over tokens."""
     own = -log2_shares(train, len(vocabulary))
     pieces = (tokenize(word) if tokenize else word for word in times.words)
@@ -249,19 +251,19 @@ class Gain(NamedTuple):
     slope: float
     each: np.ndarray
 
-    def beyond(self, other: "Gain", seed: int = 0) -> tuple[float, float, float]:
+    def difference_from(self, other: "Gain", seed: int = 0) -> tuple[float, float, float]:
         """The mean difference from another gain on the same words, and its 95% interval; paired."""
         more = self.each - other.each
         return more.mean(), *_interval(more, seed)
 
 
-def edges_of(times: Times) -> np.ndarray:
+def sentence_edges(times: Times) -> np.ndarray:
     """(n,) bool: first and last words of sentences."""
     new = times.sentences[1:] != times.sentences[:-1]
     return np.append(True, new) | np.append(new, True)
 
 
-def compared(times: Times, known: np.ndarray, edges: bool = False) -> np.ndarray:
+def comparable_words(times: Times, known: np.ndarray, edges: bool = False) -> np.ndarray:
     """(n,) bool: words whose times are compared; they and the `SPILLOVER` words before are known and of one text.
 
     Args:
@@ -271,10 +273,10 @@ def compared(times: Times, known: np.ndarray, edges: bool = False) -> np.ndarray
     timed, same = np.isfinite(times.times), np.ones(len(known), dtype=bool)
     for lag in range(SPILLOVER + 1):
         same &= _before(known, lag, False) & (_before(times.stories, lag, -1) == times.stories)
-    return timed & same & (edges | ~edges_of(times))
+    return timed & same & (edges | ~sentence_edges(times))
 
 
-def gain(times: Times, rarity: np.ndarray, bits: np.ndarray, rows: np.ndarray, seed: int = 0) -> Gain:
+def gain(times: Times, unigram_bits: np.ndarray, bits: np.ndarray, rows: np.ndarray, seed: int = 0) -> Gain:
     """The gain of a linear regression with surprisal over one with length and frequency only.
 
     Both include these predictors of the `SPILLOVER` words before. Errors are normal with the variance of the training
@@ -282,13 +284,13 @@ def gain(times: Times, rarity: np.ndarray, bits: np.ndarray, rows: np.ndarray, s
     circular block bootstrap over consecutive words; see `lmzoo.protocol.difference.bootstrap`.
 
     Args:
-        rarity, bits: (n,) as returned by `rarity` and `surprisal`.
-        rows: (n,) bool, as returned by `compared`.
+        unigram_bits, bits: (n,) as returned by `unigram_surprisal` and `surprisal`.
+        rows: (n,) bool, as returned by `comparable_words`.
 
     Raises: UserError if there are too few stories or words.
     """
     length = np.array([len(word) for word in times.words], dtype=float)
-    baseline = np.column_stack([np.ones(len(rows)), *_lags(length), *_lags(rarity)])[rows]
+    baseline = np.column_stack([np.ones(len(rows)), *_lags(length), *_lags(unigram_bits)])[rows]
     whole = np.column_stack([baseline, np.column_stack(_lags(bits))[rows]])
     y, stories = times.times[rows], times.stories[rows]
     if len(np.unique(stories)) < 2 or len(y) < 10 * whole.shape[1]:

@@ -84,7 +84,7 @@ def checkpoint_sha256(checkpoint: Mapping[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def take_weights(model: LanguageModel, saved: Mapping[str, Any]) -> None:
+def load_model_weights(model: LanguageModel, saved: Mapping[str, Any]) -> None:
     """Load the weights of a checkpoint into a model; raise a UserError if they do not fit the model."""
     try:
         model.load_state_dict(saved)

@@ -6,8 +6,8 @@ from typing import Any, get_args
 
 from lmzoo.core.configs import choices, defaults, flatten
 from lmzoo.core.errors import UserError, shortened
+from lmzoo.core.options import format_option, unfit
 from lmzoo.core.options import idle as options_idle
-from lmzoo.core.options import unfit, written
 from lmzoo.core.registry import Registry
 from lmzoo.corpus import Context
 from lmzoo.corpus.entries import corpora
@@ -117,7 +117,7 @@ class Configuration(Mapping[str, Any]):
         if "trainer" in self:
             idle |= options_idle(TrainerOptions, self.options, "trainer.")
         if not self.takes_steps:
-            reason = f"{written('model', self['model']['name'])}, which takes no steps of gradient descent"
+            reason = f"{format_option('model', self['model']['name'])}, which takes no steps of gradient descent"
             idle |= dict.fromkeys((key for key in self.options if _of_steps(key) and key not in FREE_TO_CHANGE), reason)
         return idle
 

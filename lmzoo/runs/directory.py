@@ -23,9 +23,9 @@ from lmzoo.protocol.model import LanguageModel
 from lmzoo.runs.checkpoint import (
     DamagedError,
     checkpoint_sha256,
+    load_model_weights,
     read_checkpoint,
     require_plain,
-    take_weights,
     write_checkpoint,
 )
 from lmzoo.runs.configuration import Configuration
@@ -83,14 +83,14 @@ class Run(Files):
                 "choose another run_dir, or repeat the options it was started with",
             )
 
-    def check_made_from(self, made_from: Origins) -> None:
+    def check_origins(self, made_from: Origins) -> None:
         """Raise a UserError if a file or run given in the options has changed since the run was made from it.
 
         Files and runs that no longer exist are not compared.
         """
         if not self._is_trained():
             return
-        made_from_then = self.made_from()
+        made_from_then = self.origins()
         for option, checksums in made_from.items():
             then = made_from_then.get(option, {})
             for name, now in checksums.items():
@@ -100,7 +100,7 @@ class Run(Files):
                         "restore it, or choose another run_dir",
                     )
 
-    def made_from(self) -> Origins:
+    def origins(self) -> Origins:
         """The checksums of the run's sources at its first start."""
         return self.starts()[0]["made_from"]
 
@@ -111,7 +111,7 @@ class Run(Files):
         """Raise a UserError if the corpus is not the text that the run was trained on."""
         if not self._is_trained():
             return
-        begun_with = self.trained_on()
+        begun_with = self.recorded_corpus()
         then, now = begun_with["sha256"], corpus.sha256
         if then != now:
             splits = ", ".join(name for name in {**then, **now} if then.get(name) != now.get(name))
@@ -125,20 +125,20 @@ class Run(Files):
                 "restore that text, or choose another run_dir to train, a file to evaluate",
             )
 
-    def trained_text(self, file: Path) -> str | None:
+    def training_text_warning(self, file: Path) -> str | None:
         """A warning if a file is the training text of the run, or one of its files."""
         text = text_checksums([file], Form.of(self.config()["corpus"]))
         if text is None or text.sha256 not in self.texts().get("train", ()):
             return None
         return f"{file}: is text that {self.path} was trained on, so its figures are better than those of others"
 
-    def trained_on(self) -> dict[str, Any]:
+    def recorded_corpus(self) -> dict[str, Any]:
         """The corpus at the first start, as recorded by `provenance`: its name, the ``sha256`` of each split, notes."""
         return self.starts()[0]["corpus"]
 
     def texts(self) -> dict[str, set[str]]:
         """The SHA-256 of each split at the first start, and of its files."""
-        begun_with = self.trained_on()
+        begun_with = self.recorded_corpus()
         files = begun_with.get("files", {})
         return {split: {checksum, *files.get(split, ())} for split, checksum in begun_with["sha256"].items()}
 
@@ -350,6 +350,6 @@ class Run(Files):
         return checkpoint
 
     def load_weights(self, model: LanguageModel, checkpoint: Mapping[str, Any], name: str) -> None:
-        """Load the weights of a checkpoint into a model, as `take_weights` does."""
+        """Load the weights of a checkpoint into a model, as `load_model_weights` does."""
         with self.reading(name):
-            take_weights(model, checkpoint["model"])
+            load_model_weights(model, checkpoint["model"])

@@ -13,7 +13,7 @@ _last: "ContextVar[dict[str, Corpus] | None]" = ContextVar("_last", default=None
 
 
 @contextlib.contextmanager
-def corpus_read_once() -> Iterator[None]:
+def reuse_corpus() -> Iterator[None]:
     """A context, such as that of a sweep, in which a corpus with the options of the last one is not read again."""
     token = _last.set({})
     try:
@@ -23,7 +23,7 @@ def corpus_read_once() -> Iterator[None]:
 
 
 def last_corpus(options: Mapping[str, Any], load: "Callable[[Mapping[str, Any]], Corpus]") -> "Corpus":
-    """The last corpus if it has these options and `corpus_read_once` is in effect; else the corpus that is loaded."""
+    """The last corpus if it has these options and `reuse_corpus` is in effect; else the corpus that is loaded."""
     if (last := _last.get()) is None:
         return load(options)
     key = json.dumps(options, sort_keys=True, default=str)

@@ -30,7 +30,7 @@ def _texts(folder: Path, seen: set[Path]) -> dict[str, set[str]]:
         return found
     seen.add(folder)
     try:
-        of_run, made_from = Run(folder).texts(), Run(folder).made_from()
+        of_run, made_from = Run(folder).texts(), Run(folder).origins()
     except UserError:  # not a readable run
         return found
     for part in (of_run, *(_texts(Path(name), seen) for names in made_from.values() for name in names)):

@@ -17,7 +17,7 @@ from lmzoo.corpus.conditions import label_counts
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
 from lmzoo.protocol.abilities import HasLogZ
 from lmzoo.protocol.model import LanguageModel, models, num_parameters, takes_steps
-from lmzoo.protocol.perplexity import Score, fault, perplexity, score, text_logprobs
+from lmzoo.protocol.perplexity import Score, logprob_error, perplexity, score, text_logprobs
 from lmzoo.protocol.sampling import sample
 from lmzoo.reports.board import Board
 from lmzoo.runs.device import resolve_device
@@ -151,7 +151,7 @@ def measured(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[s
     for split in ("valid", "test"):
         if split in corpus.splits:
             logprobs = text_logprobs(model, corpus.splits[split], corpus.context, corpus.conditions.get(split))
-            if problem := fault(logprobs):
+            if problem := logprob_error(logprobs):
                 raise UserError(problem, "choose other options and another run_dir")
             scores[split] = Score(logprobs)
     figures: dict[str, Any] = {

@@ -120,7 +120,7 @@ def train(config: Configuration, given: Collection[str] = ()) -> dict[str, Any]:
     def finished() -> dict[str, Any] | None:
         run.check(config)
         run.check_text(corpus)
-        run.check_made_from(made_from)
+        run.check_origins(made_from)
         if (results := run.results()) and ranks.is_main():
             print(*map(printable, [*notes, f"already finished: {run.path}"]), summary(results), sep="\n")
         return results

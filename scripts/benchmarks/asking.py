@@ -188,13 +188,13 @@ def both_sides(lm: Loaded) -> Callable[[list[int], int], Tensor]:
     chain = chain_of(lm.model)
 
     def posterior(line: list[int], place: int) -> Tensor:
-        emitted = chain.emitted(torch.tensor([*line, EOS_ID]))[:, None]
+        emitted = chain.emission_logprobs(torch.tensor([*line, EOS_ID]))[:, None]
         prior, message = chain.start[None], emitted[-1]
         for t in range(place):  # only the states that emit the word beside it are needed
-            prior = chain.ahead(prior + emitted[t], emitted[t + 1] > -torch.inf if t + 1 < place else None)
+            prior = chain.step_forward(prior + emitted[t], emitted[t + 1] > -torch.inf if t + 1 < place else None)
         for t in range(len(line) - 1, place, -1):
-            message = chain.back(message, emitted[t] > -torch.inf) + emitted[t]
-        joint = chain.words(prior + chain.back(message))[0]
+            message = chain.step_backward(message, emitted[t] > -torch.inf) + emitted[t]
+        joint = chain.words(prior + chain.step_backward(message))[0]
         joint[EOS_ID] = -torch.inf
         return joint.log_softmax(0)
 

@@ -271,7 +271,7 @@ def test_a_tagger_of_both_directions_labels_a_file(texts: Path, folder: Path):
     for name in ("f", "b"):
         Path(name).rename(f"gone-{name}")
     assert lmzoo.load("r")("w2 w1")[0][:2] == ("w2", "B")
-    assert set(Run(Path("r")).made_from()["labeller.encoder"]) == {"f", "b"}
+    assert set(Run(Path("r")).origins()["labeller.encoder"]) == {"f", "b"}
 
 
 def test_the_form_says_it():

@@ -124,7 +124,7 @@ def test_a_second_sentence_follows_the_context(context: str, zoo, corpus: Corpus
 def test_a_mixture_is_exported_with_its_parts(zoo, corpus: Corpus, transformers, tmp_path: Path):
     mixture = Mixture(len(corpus.vocabulary))
     options = [defaults("model", name) | OPTIONS[name] for name in ("lstm", "ngram")]
-    mixture.take(options, [zoo["lstm"], zoo["ngram"]])
+    mixture.set_components(options, [zoo["lstm"], zoo["ngram"]])
     mixture.weights = torch.tensor([0.3, 0.7])
     model, tokenizer = loaded(written(mixture, corpus, {"name": "mixture"}, tmp_path / "hf"))
     text = sentences(corpus)[0]

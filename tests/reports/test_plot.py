@@ -12,7 +12,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.reports import plot
 from lmzoo.reports.charts import charts, rendered
 from lmzoo.reports.comparison import Entry, Group, groups
-from lmzoo.reports.plot import GREY, NAMED, Drawn, against, as_learnt, picture
+from lmzoo.reports.plot import GREY, NAMED, PlottedRun, picture, plot_by_cost, plot_by_epoch
 
 pytest.importorskip("matplotlib")
 
@@ -28,7 +28,7 @@ def entry(valid: float | None, checks: list[dict[str, float]] | None = None, **o
     return Entry(Path("run"), flat, results, "one text", 50, "")
 
 
-def drawn(*entries: Entry) -> Mapping[str, Drawn]:
+def drawn(*entries: Entry) -> Mapping[str, PlottedRun]:
     (group,) = groups(entries)
     return {run.name: run for run in plot._drawn(group)}
 
@@ -74,26 +74,26 @@ def test_the_axes_show_whole_epochs_and_the_ends_of_curves(monkeypatch: pytest.M
 
 def test_the_line_is_along_the_best_for_each_cost():
     runs = [
-        Drawn("a", 100, 1, 1),
-        Drawn("b", 120, 5, 1),
-        Drawn("c", 60, 9, 1),
-        Drawn("d", 70, 9, 1),
-        Drawn("e", 5, None, 1),
+        PlottedRun("a", 100, 1, 1),
+        PlottedRun("b", 120, 5, 1),
+        PlottedRun("c", 60, 9, 1),
+        PlottedRun("d", 70, 9, 1),
+        PlottedRun("e", 5, None, 1),
     ]
     with charts("a test") as pyplot:
         _, panel = pyplot.subplots()
-        against(panel, runs, ["red"] * 5, "seconds", lambda run: run.seconds)
+        plot_by_cost(panel, runs, ["red"] * 5, "seconds", lambda run: run.seconds)
         steps = list(zip(*panel.lines[0].get_data(), strict=True))
     assert steps == [(1, 100), (9, 100), (9, 60)]
     assert all(y >= later for (_, y), (_, later) in pairwise(steps))
 
 
 def test_of_many_runs_the_best_are_named_and_the_others_grey():
-    runs = [Drawn(f"run {number}", 100 + number, 1 + number, 1) for number in range(40)]
+    runs = [PlottedRun(f"run {number}", 100 + number, 1 + number, 1) for number in range(40)]
     with charts("a test") as pyplot:
         _, panel = pyplot.subplots()
         colours = plot._colours(pyplot, runs)
-        as_learnt(panel, runs, colours)
+        plot_by_epoch(panel, runs, colours)
         names = [line.get_label() for line in panel.lines if not str(line.get_label()).startswith("_")]
         assert names[::-1] == [f"run {number}" for number in range(NAMED)]
     assert len(set(colours[:NAMED])) == NAMED
@@ -103,7 +103,9 @@ def test_of_many_runs_the_best_are_named_and_the_others_grey():
 def test_a_run_without_steps_is_a_line_across():
     with charts("a test") as pyplot:
         _, panel = pyplot.subplots()
-        as_learnt(panel, [Drawn("a", 90, 1, 1, [[(1, 1, 95), (2, 2, 90)]]), Drawn("b", 140, 1, 1)], ["red", "blue"])
+        plot_by_epoch(
+            panel, [PlottedRun("a", 90, 1, 1, [[(1, 1, 95), (2, 2, 90)]]), PlottedRun("b", 140, 1, 1)], ["red", "blue"]
+        )
         across, curve = panel.lines
         assert list(across.get_ydata()) == [140, 140]
         assert list(curve.get_ydata()) == [95, 90]

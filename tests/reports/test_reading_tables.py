@@ -8,7 +8,7 @@ from reading_times import HEADER, NAMES, table
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import write_output
-from lmzoo.reports.reading import doubts, read_times
+from lmzoo.reports.reading import read_times, time_warnings
 
 # The table
 
@@ -76,12 +76,12 @@ def test_a_column_that_is_not_there_is_reported_with_the_nearest(tmp_path: Path)
 
 def test_what_a_table_may_lack_is_reported(tmp_path: Path):
     rows = [("a", place, story, 0 if place == 30 else 300) for story in (1, 2) for place in (10, 20, 30, 50, 70)]
-    found = list(doubts(read_times(table(tmp_path / "t.tsv", rows), **NAMES)))
+    found = list(time_warnings(read_times(table(tmp_path / "t.tsv", rows), **NAMES)))
     assert found == [
         "words are left out in 4 places, after 30 of 1 the first, so that models read a text without them",
         "2 times are not above 0 and count as they are; leave them empty where a word was not read",
     ]
-    assert not list(doubts(read_times(table(tmp_path / "t.tsv", [row for row in rows if row[1] < 30]), **NAMES)))
+    assert not list(time_warnings(read_times(table(tmp_path / "t.tsv", [row for row in rows if row[1] < 30]), **NAMES)))
 
 
 def test_a_column_that_is_there_twice_is_refused(tmp_path: Path):

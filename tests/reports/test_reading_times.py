@@ -15,7 +15,7 @@ from scipy.stats import norm
 from lmzoo import api
 from lmzoo.commands import reading
 from lmzoo.protocol.prediction import at_each_token, entropy_and_rank
-from lmzoo.reports.reading import Times, compared, gain, rarity, surprisal
+from lmzoo.reports.reading import Times, comparable_words, gain, surprisal, unigram_surprisal
 
 # The surprisal of whole words
 
@@ -182,7 +182,7 @@ def made_up(stories: int = 12, words: int = 150) -> tuple[Times, np.ndarray, np.
 
 def test_the_gain_is_that_of_regressions_written_out():
     times, rare, bits = made_up()
-    rows = compared(times, np.ones(len(bits), dtype=bool), edges=True)
+    rows = comparable_words(times, np.ones(len(bits), dtype=bool), edges=True)
     found = gain(times, rare, bits, rows)
     length, gains = [len(word) for word in times.words], []
     places = [i for i in range(len(bits)) if i % 150 >= 2]
@@ -210,7 +210,7 @@ def test_the_gain_is_that_of_regressions_written_out():
 
 def test_the_interval_is_as_wide_as_the_gains_vary():
     times, rare, bits = made_up()
-    rows = compared(times, np.ones(len(bits), dtype=bool), edges=True)
+    rows = comparable_words(times, np.ones(len(bits), dtype=bool), edges=True)
     nothing = gain(times, rare, np.random.default_rng(5).gamma(3, 2, len(bits)), rows)
     assert nothing.low < 0 < nothing.high
     assert abs(nothing.nats) < 0.01
@@ -219,7 +219,7 @@ def test_the_interval_is_as_wide_as_the_gains_vary():
 
 def test_words_after_one_that_is_not_known_are_left_out():
     times = Times(list("abcdefg"), np.array([0, 0, 0, 0, 0, 1, 1]), np.zeros(7), np.array([1, 1, 1, np.nan, 1, 1, 1]))
-    assert compared(times, np.array([1, 1, 1, 1, 1, 1, 1], dtype=bool), edges=True).tolist() == [
+    assert comparable_words(times, np.array([1, 1, 1, 1, 1, 1, 1], dtype=bool), edges=True).tolist() == [
         False,
         False,
         True,
@@ -229,35 +229,35 @@ def test_words_after_one_that_is_not_known_are_left_out():
         False,
     ]
     known = np.array([1, 0, 1, 1, 1, 1, 1], dtype=bool)
-    assert compared(times, known, edges=True).tolist() == [False] * 4 + [True, False, False]
+    assert comparable_words(times, known, edges=True).tolist() == [False] * 4 + [True, False, False]
 
 
 def test_first_and_last_words_of_sentences_are_left_out_unless_asked_for():
     times = times_of([["a", "b", "c", "d"], ["e"], ["f", "g", "h"]], [["i", "j", "k"]])
     known = np.ones(11, dtype=bool)
-    assert [times.words[i] for i in np.flatnonzero(compared(times, known))] == ["c", "g"]
-    assert [times.words[i] for i in np.flatnonzero(compared(times, known, edges=True))] == [*"cdefgh", "k"]
+    assert [times.words[i] for i in np.flatnonzero(comparable_words(times, known))] == ["c", "g"]
+    assert [times.words[i] for i in np.flatnonzero(comparable_words(times, known, edges=True))] == [*"cdefgh", "k"]
 
 
 def test_gains_are_compared_word_by_word():
     """Of independent words the interval is that of the normal distribution; of models that agree it is narrow."""
     times, rare, bits = made_up()
-    rows = compared(times, np.ones(len(bits), dtype=bool), edges=True)
+    rows = comparable_words(times, np.ones(len(bits), dtype=bool), edges=True)
     random = np.random.default_rng(3)
     noisy, noisier = (gain(times, rare, bits + random.normal(0, scale, len(bits)), rows) for scale in (1, 2))
-    found, low, high = noisy.beyond(noisier)
+    found, low, high = noisy.difference_from(noisier)
     each = noisy.each - noisier.each
     assert found == pytest.approx(noisy.nats - noisier.nats) == pytest.approx(each.mean())
     assert [low, high] == pytest.approx(norm.interval(0.95, found, each.std() / math.sqrt(len(each))), rel=0.1)
     assert low > 0
     assert high - low < noisy.high - noisy.low
-    assert noisier.beyond(noisy) == pytest.approx((-found, -high, -low))
+    assert noisier.difference_from(noisy) == pytest.approx((-found, -high, -low))
 
 
 def test_rarity_is_the_share_of_a_text(words: api.Loaded):
     train = words.run.split("train").tokens
     index, V = words.vocabulary.index, len(words.vocabulary)
-    found = rarity(train, words.vocabulary, times_of([["a", "b,"]]), apart)
+    found = unigram_surprisal(train, words.vocabulary, times_of([["a", "b,"]]), apart)
     own = [-math.log2((int((train == index[word]).sum()) + 1) / (len(train) + V)) for word in ("a", "b", ",")]
     assert found == pytest.approx([own[0], own[1] + own[2]])
 

@@ -13,7 +13,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.options import NonNegative, Options, Size, Source, configured
 from lmzoo.corpus import Corpus
 from lmzoo.models.combined.mixture import mixture_weights
-from lmzoo.models.combined.trained import OfOneRun
+from lmzoo.models.combined.trained import WrapperModel
 from lmzoo.protocol.abilities import HasVectors
 from lmzoo.protocol.model import State, models
 from lmzoo.protocol.perplexity import text_logprobs
@@ -35,7 +35,7 @@ class CacheOptions(Options):
 
 
 @models.register("cache")
-class Cache(OfOneRun):
+class Cache(WrapperModel):
     """A trained model p_m mixed with a cache of the last N words x_i, each with the vector h_i that predicted it:
 
         p(x_t | x_<t) = (1 − λ) p_m(x_t | x_<t) + λ p_c(x_t),  p_c(w) ∝ Σ_{t-N ≤ i < t} [x_i = w] exp(θ h_t·h_i).

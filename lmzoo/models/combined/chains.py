@@ -44,20 +44,20 @@ class ChainMixture:
         logs = weights.double().log()
         self.start = torch.cat([weight + chain.start for weight, chain in zip(logs, chains, strict=True)])
 
-    def masses(self, classes: Tensor, number: int) -> Tensor:
-        return torch.cat([chain.masses(classes, number) for chain in self.chains], 1)
+    def class_logprobs(self, classes: Tensor, number: int) -> Tensor:
+        return torch.cat([chain.class_logprobs(classes, number) for chain in self.chains], 1)
 
-    def back(self, v: Tensor, needed: Tensor | None = None) -> Tensor:
-        return torch.cat([chain.back(part, mask) for chain, part, mask in self._split_parts(v, needed)], 1)
+    def step_backward(self, v: Tensor, needed: Tensor | None = None) -> Tensor:
+        return torch.cat([chain.step_backward(part, mask) for chain, part, mask in self._split_parts(v, needed)], 1)
 
-    def ahead(self, u: Tensor, needed: Tensor | None = None) -> Tensor:
-        return torch.cat([chain.ahead(part, mask) for chain, part, mask in self._split_parts(u, needed)], 1)
+    def step_forward(self, u: Tensor, needed: Tensor | None = None) -> Tensor:
+        return torch.cat([chain.step_forward(part, mask) for chain, part, mask in self._split_parts(u, needed)], 1)
 
     def words(self, w: Tensor) -> Tensor:
         return torch.stack([chain.words(part) for chain, part, _ in self._split_parts(w, None)]).logsumexp(0)
 
-    def emitted(self, words: Tensor) -> Tensor:
-        return torch.cat([chain.emitted(words) for chain in self.chains], 1)
+    def emission_logprobs(self, words: Tensor) -> Tensor:
+        return torch.cat([chain.emission_logprobs(words) for chain in self.chains], 1)
 
     def _split_parts(self, x: Tensor, needed: Tensor | None) -> Iterator[tuple[HiddenChain, Tensor, Tensor | None]]:
         """Each chain with its columns of both."""

@@ -110,7 +110,7 @@ class Constrained(LanguageModel):
         prior, at, length, *rest = begun
         product = self.product
         after = self.table[at, product.classes[tokens]]
-        ahead = product.chain.ahead(prior + product.chain.emitted(tokens), product.left[after])
+        ahead = product.chain.step_forward(prior + product.chain.emission_logprobs(tokens), product.left[after])
         ahead = ahead - ahead.logsumexp(1, keepdim=True).clamp_min(torch.finfo(ahead.dtype).min)
         start, first, *_ = self.initial_state(len(tokens))
         ended = tokens == EOS_ID

@@ -16,7 +16,7 @@ from lmzoo.core.options import Bounds, Idle, NonNegative, Options, Probability, 
 from lmzoo.core.progress import tracked
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import StreamWindows
-from lmzoo.models.combined.trained import OfOneRun
+from lmzoo.models.combined.trained import WrapperModel
 from lmzoo.numerics.gpu_sync import to_device_async
 from lmzoo.protocol.model import LanguageModel, State, models
 from lmzoo.protocol.state_dict import sized_by_estimate
@@ -58,7 +58,7 @@ class DynamicOptions(Options):
 
 
 @models.register("dynamic")
-class Dynamic(OfOneRun):
+class Dynamic(WrapperModel):
     """A trained model whose weights w follow the text: after every segment of n tokens, which were scored before,
 
         sgd:  w ← w − η g + λ (w_0 − w),

@@ -14,7 +14,7 @@ from lmzoo.corpus import Corpus
 from lmzoo.corpus.lines import by_line
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.models.combined.chains import ChainMixture, chain_of
-from lmzoo.models.combined.trained import OfTrained
+from lmzoo.models.combined.trained import CompositeModel
 from lmzoo.protocol.abilities import HiddenChain
 from lmzoo.protocol.model import LanguageModel, State, models
 from lmzoo.protocol.perplexity import text_logprobs
@@ -35,7 +35,7 @@ class MixtureOptions(Options):
 
 
 @models.register("mixture")
-class Mixture(OfTrained):
+class Mixture(CompositeModel):
     """The mixture of K trained models p_k with weights λ_k, which `estimate` fits to the valid split:
 
         per token:     p(x_t | x_<t) = Σ_k λ_k p_k(x_t | x_<t),
@@ -66,8 +66,8 @@ class Mixture(OfTrained):
         sized_by_estimate(self, "weights")
         self.forgets_at_eos = True
 
-    def take(self, options: Sequence[Mapping[str, Any]], components: Iterable[LanguageModel]) -> None:
-        super().take(options, components)
+    def set_components(self, options: Sequence[Mapping[str, Any]], components: Iterable[LanguageModel]) -> None:
+        super().set_components(options, components)
         self.parts = []
         self.forgets_at_eos = all(model.forgets_at_eos for model in self.components)
         self.whole_sentences = any(model.whole_sentences for model in self.components)

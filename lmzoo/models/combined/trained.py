@@ -11,7 +11,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.protocol.model import LanguageModel, Trained, models
 
 
-class OfTrained(LanguageModel):
+class CompositeModel(LanguageModel):
     """A model made of trained models. They are in the checkpoint of its own run, with their options."""
 
     components: Iterable[LanguageModel]
@@ -28,7 +28,7 @@ class OfTrained(LanguageModel):
         self.component_options: list[Mapping[str, Any]] = []
         self.components = nn.ModuleList()  # pyright: ignore[reportAttributeAccessIssue]
 
-    def take(self, options: Sequence[Mapping[str, Any]], components: Iterable[LanguageModel]) -> None:
+    def set_components(self, options: Sequence[Mapping[str, Any]], components: Iterable[LanguageModel]) -> None:
         """Be made of these models, which do not learn any more; ``options`` are what each is built from."""
         device = self.device
         self.component_options = list(options)
@@ -52,7 +52,7 @@ class OfTrained(LanguageModel):
 
     def set_extra_state(self, state: list[Mapping[str, Any]]) -> None:
         """Build the models of a checkpoint; PyTorch then loads their tensors."""
-        self.take(state, [models.build(options, vocabulary_size=self.vocabulary_size) for options in state])
+        self.set_components(state, [models.build(options, vocabulary_size=self.vocabulary_size) for options in state])
 
     def inherit(self, trained: Sequence[Trained]) -> None:
         for run in trained:
@@ -60,10 +60,10 @@ class OfTrained(LanguageModel):
                 name = run.options["name"]
                 raise UserError(f"{run.folder}: {name} assigns probabilities only to whole sentences",
                                 "name a run that predicts words, or mix with model.per=sentence")  # fmt: skip
-        self.take([run.options for run in trained], [run.model for run in trained])
+        self.set_components([run.options for run in trained], [run.model for run in trained])
 
 
-class OfOneRun(OfTrained):
+class WrapperModel(CompositeModel):
     """A model made of the model of one run, which may read ``further`` ones."""
 
     def __init__(self, vocabulary_size: int, run: str | None, *further: str):

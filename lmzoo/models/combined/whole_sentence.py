@@ -17,7 +17,7 @@ from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.corpus.lines import line_sums
 from lmzoo.models.combined.contrast import Contrast, log_normaliser
 from lmzoo.models.combined.sentence_features import FeatureOptions, SentenceFeatures, frequent, matrix, with_column
-from lmzoo.models.combined.trained import OfOneRun
+from lmzoo.models.combined.trained import WrapperModel
 from lmzoo.numerics.sparse import SparseRows
 from lmzoo.protocol.abilities import LogZ
 from lmzoo.protocol.model import LanguageModel, State, models
@@ -50,7 +50,7 @@ class WholeSentenceOptions(FeatureOptions):
 
 
 @models.register("whole_sentence")
-class WholeSentence(OfOneRun):
+class WholeSentence(WrapperModel):
     """p(x) = p_0(x) exp(w·φ(x)) / Z of a sentence x, with a trained model p_0 and features φ of the whole sentence.
 
     Rosenfeld, Chen & Zhu (2001), equation 3. `estimate` learns w by noise-contrastive estimation from samples of p_0,

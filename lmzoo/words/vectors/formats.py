@@ -250,7 +250,7 @@ def _fasttext(source: _Source) -> WordVectors:
     vectors = np.empty((len(names), dim), np.float32)
     for row, name in enumerate(names):
         vectors[row] = mean(name, row)
-    return dataclasses.replace(_checked([*map(_decoded, names)], vectors), of_another=mean)
+    return dataclasses.replace(_checked([*map(_decoded, names)], vectors), oov_vector=mean)
 
 
 def _decoded(word: bytes) -> str:

@@ -119,7 +119,7 @@ class Word2Vec(Method):
         self.steps = o.epochs * self.epoch
         counts = self.text.counts.double()
         share = o.sample * counts.sum() / counts
-        self.kept = (share.sqrt() + share if o.sample else torch.ones_like(counts)).float()
+        self.keep_probability = (share.sqrt() + share if o.sample else torch.ones_like(counts)).float()
         noise = counts**o.exponent
         self.noise = (noise / noise.sum()).cumsum(0).float()
         if not o.negative:
@@ -142,7 +142,7 @@ class Word2Vec(Method):
         """(n, T + 2L) tokens and lines of an epoch's blocks, in its order: what subsampling leaves of the text."""
         if self.read is None or self.read[0] != epoch:
             random, L = torch.Generator().manual_seed((self.seed << 20) + 2 * epoch + 1), self.options.window
-            kept = torch.rand(len(self.text.tokens), generator=random) < self.kept[self.text.tokens]
+            kept = torch.rand(len(self.text.tokens), generator=random) < self.keep_probability[self.text.tokens]
             if not kept.any():
                 raise UserError(f"method.sample={self.options.sample}: leaves no word of the text", "raise it")
             tokens, lines = self.text.tokens[kept], self.text.lines[kept]

@@ -35,7 +35,7 @@ class WordVectors:
 
     words: list[str]
     matrix: Tensor
-    of_another: Callable[[str], Tensor | None] = lambda word: None
+    oov_vector: Callable[[str], Tensor | None] = lambda word: None
 
     def __repr__(self) -> str:
         return f"<vectors of {len(self):,} words in {self.matrix.shape[1]} dimensions>"
@@ -44,7 +44,7 @@ class WordVectors:
         return len(self.words)
 
     def __contains__(self, word: object) -> bool:
-        return isinstance(word, str) and (word in self.index or self.of_another(word) is not None)
+        return isinstance(word, str) and (word in self.index or self.oov_vector(word) is not None)
 
     def __getitem__(self, word: str) -> np.ndarray:
         """The (d,) vector of a word; raise a `NoVectorError`, which is a KeyError, if it has none."""
@@ -52,7 +52,7 @@ class WordVectors:
             raise TypeError(f"a word is a string, not {word!r}; the rows are those of `matrix`")
         if (row := self.index.get(word)) is not None:
             return self.matrix[row].cpu().numpy()
-        if (vector := self.of_another(word)) is None:
+        if (vector := self.oov_vector(word)) is None:
             raise NoVectorError(f"'{shortened(word)}' has no vector", nearest(word, self.words))
         return vector.cpu().numpy()
 
@@ -91,7 +91,7 @@ class WordVectors:
     def with_words(self, words: Iterable[str]) -> "WordVectors":
         """These vectors and, behind them, those that other words have, but `<unk>` and `<eos>`, which are no words."""
         others = dict.fromkeys(word for word in words if self.row(word) is None and word not in (UNK, EOS))
-        new = {word: vector for word in others if (vector := self.of_another(word)) is not None}
+        new = {word: vector for word in others if (vector := self.oov_vector(word)) is not None}
         return WordVectors([*self.words, *new], torch.vstack([self.matrix, *new.values()])) if new else self
 
     @cached_property

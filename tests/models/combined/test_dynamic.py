@@ -28,7 +28,7 @@ def over(inner: LanguageModel, options: dict, corpus: Corpus, **changed: float |
     """Dynamic evaluation of a model that is no run."""
     chosen = {"name": "dynamic", "rule": "sgd", "rate": 0.5, "segment": SEGMENT} | changed
     model = models.build(chosen, vocabulary_size=len(corpus.vocabulary)).eval()
-    model.take([options], [inner.eval()])
+    model.set_components([options], [inner.eval()])
     model.estimate(corpus)
     return model
 
@@ -198,7 +198,7 @@ def test_what_learns_already_is_not_made_to_learn_again(runs: list[str], corpus:
     lstm, options = small("lstm", corpus, embedding=8, hidden=8)
     inner = over(lstm, options, corpus)
     mixture = models.build({"name": "mixture"}, vocabulary_size=len(corpus.vocabulary))
-    mixture.take([{"name": "dynamic"}], [inner])
+    mixture.set_components([{"name": "dynamic"}], [inner])
     for model in (inner, mixture):
         with pytest.raises(UserError, match=r"^model\.run: any learns from the text already; choose a run without"):
             over(model, {"name": "any"}, corpus)

@@ -61,7 +61,7 @@ def test_states_are_made_once_to_know_their_parts(runs: list[str], corpus: Corpu
     model(words, state)
     model.predict(state)
     monkeypatch.undo()
-    model.take(model.component_options[::-1], list(model.components)[::-1])  # whose states have other parts
+    model.set_components(model.component_options[::-1], list(model.components)[::-1])  # whose states have other parts
     model.weights.copy_(torch.tensor([0.7, 0.3]))
     torch.testing.assert_close(model(words, model.initial_state(1))[0], scores)
 

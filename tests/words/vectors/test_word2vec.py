@@ -124,7 +124,7 @@ def test_subsampling_keeps_words_as_often_as_word2vec():
     method = small("skipgram", sample=0.05)
     method.start(corpus_of(["the the the the the the the the a b"] * 500), 0)
     share = 0.05 / 0.8
-    assert float(method.kept[0]) == pytest.approx(share**0.5 + share)
+    assert float(method.keep_probability[0]) == pytest.approx(share**0.5 + share)
     kept = sum(int((method._blocks(epoch)[0][:, 5:-5] == 0).sum()) for epoch in range(3))
     assert kept == pytest.approx(3 * 4000 * (share**0.5 + share), rel=0.1)
 

@@ -35,7 +35,7 @@ class DenseChain:
         self.transition = tables.transition.double().exp()
         self.emitting = tables.emission.T.exp().contiguous()  # (Z, V), of which a draw needs some rows
 
-    def masses(self, classes: Tensor, number: int) -> Tensor:
+    def class_logprobs(self, classes: Tensor, number: int) -> Tensor:
         frequent = int(classes.bincount(minlength=number)[:number].argmax())  # a class of nearly all words, maybe
         sums = [
             self.emission[classes == c].logsumexp(0) if c != frequent else
@@ -44,16 +44,16 @@ class DenseChain:
         ]  # fmt: skip
         return torch.stack(sums).double()
 
-    def back(self, v: Tensor, needed: Tensor | None = None) -> Tensor:
+    def step_backward(self, v: Tensor, needed: Tensor | None = None) -> Tensor:
         return log_linear(lambda p: p @ self.transition.T, v, torch.float64)
 
-    def ahead(self, u: Tensor, needed: Tensor | None = None) -> Tensor:
+    def step_forward(self, u: Tensor, needed: Tensor | None = None) -> Tensor:
         return log_linear(lambda p: _of_few(p, self.transition), u, torch.float64)
 
     def words(self, w: Tensor) -> Tensor:
         return log_linear(lambda p: _of_few(p, self.emitting), w, self.emitting.dtype)
 
-    def emitted(self, words: Tensor) -> Tensor:
+    def emission_logprobs(self, words: Tensor) -> Tensor:
         return self.emission[words].double()
 
 
@@ -76,11 +76,11 @@ class BlockChain:
         self.none = torch.arange(0), self.emission.new_empty(self.S, 0)
         self.cached: dict[int, tuple[Tensor, Tensor]] = {}
 
-    def masses(self, classes: Tensor, number: int) -> Tensor:
+    def class_logprobs(self, classes: Tensor, number: int) -> Tensor:
         sums = log_sums(self.emission, classes * self.M + self.cluster, (number + 1) * self.M)
         return sums.view(number + 1, -1)[:number].double()
 
-    def back(self, v: Tensor, needed: Tensor | None = None) -> Tensor:
+    def step_backward(self, v: Tensor, needed: Tensor | None = None) -> Tensor:
         def product(p: Tensor) -> Tensor:
             result, blocks = torch.zeros_like(p), p.view(len(p), self.M, self.S)
             arriving = self._clusters(p > 0)
@@ -99,7 +99,7 @@ class BlockChain:
 
         return log_linear(product, v, self.emission.dtype)
 
-    def ahead(self, u: Tensor, needed: Tensor | None = None) -> Tensor:
+    def step_forward(self, u: Tensor, needed: Tensor | None = None) -> Tensor:
         def product(p: Tensor) -> Tensor:
             result, blocks = torch.zeros_like(p).view(len(p), self.M, self.S), p.view(len(p), self.M, self.S)
             leaving = self._clusters(p > 0)
@@ -124,7 +124,7 @@ class BlockChain:
 
         return log_linear(product, w, self.emission.dtype)
 
-    def emitted(self, words: Tensor) -> Tensor:
+    def emission_logprobs(self, words: Tensor) -> Tensor:
         blocks = self.start.new_full((len(words), self.M, self.S), -torch.inf)
         blocks[torch.arange(len(words)), self.cluster[words]] = self.emission[words].double()
         return blocks.flatten(1)
@@ -166,8 +166,8 @@ class FactoredChain(BlockChain):
         super().__init__(tables, cluster)
         self.P, self.Q = P.flatten(0, 1).exp(), Q.flatten(0, 1).exp()
 
-    def back(self, v: Tensor, needed: Tensor | None = None) -> Tensor:
+    def step_backward(self, v: Tensor, needed: Tensor | None = None) -> Tensor:
         return log_linear(lambda p: p @ self.Q @ self.P.T, v, self.P.dtype)
 
-    def ahead(self, u: Tensor, needed: Tensor | None = None) -> Tensor:
+    def step_forward(self, u: Tensor, needed: Tensor | None = None) -> Tensor:
         return log_linear(lambda p: p @ self.P @ self.Q.T, u, self.P.dtype)

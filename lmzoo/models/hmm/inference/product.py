@@ -56,11 +56,11 @@ class Product:
         self.chain, self.automaton = chain, automaton
         self.classes, self.source, self.target = (part.to(device) for part in automaton[:3])
         C, self.states = automaton.allowed.shape[1], len(automaton.accepting)
-        masses = chain.masses(self.classes, C)  # (C, Z)
+        masses = chain.class_logprobs(self.classes, C)  # (C, Z)
         self.kinds, self.kind = automaton.allowed.to(device).unique(dim=0, return_inverse=True)
         sums = [masses[kind].logsumexp(0) for kind in self.kinds]  # of the words of an edge
         self.mass = torch.stack(sums) if sums else masses[:0]
-        self.ending = chain.emitted(torch.tensor([EOS_ID], device=device))[0]  # (Z,)
+        self.ending = chain.emission_logprobs(torch.tensor([EOS_ID], device=device))[0]  # (Z,)
         self.accepting = automaton.accepting.to(device)
         possible = self.mass[self.kind] > -torch.inf  # (E, Z)
         self.entered = self._any(self.target, possible)  # (Q, Z) whether z_t = i is possible after arriving in q
@@ -82,7 +82,7 @@ class Product:
         for t in tracked(range(steps, 0, -1), steps, "word", "pattern", PATIENCE):
             here = torch.ones_like(reached[0]) if t >= len(reached) else reached[t]
             needed = self.entered & here.to(device)[:, None]
-            messages.append(chain.back(self._choices(messages[-1], t), needed))
+            messages.append(chain.step_backward(self._choices(messages[-1], t), needed))
         self.messages = torch.stack(messages[::-1])
         first = self._choices(self.message(1), 0)[0]
         self.logprob = float((chain.start + first).logsumexp(0))
@@ -106,7 +106,7 @@ class Product:
             counts = torch.logaddexp(counts, further)
             if float(further.logsumexp((0, 1))) < math.log(TOLERANCE):  # p(sentence has t words | pattern)
                 break
-            prior = self.chain.ahead(log_sums(used, self.target, self.states), self.left)
+            prior = self.chain.step_forward(log_sums(used, self.target, self.states), self.left)
             t += 1
         return counts
 
@@ -154,7 +154,7 @@ class Product:
             for row, word in zip(rows.tolist(), words.tolist(), strict=True):
                 texts[row].append(word)
             at = self.target[edge].cpu()
-            prior = self.chain.ahead(here, self.left[self.target[edge]])
+            prior = self.chain.step_forward(here, self.left[self.target[edge]])
         raise UserError(
             f"a sentence has over {LONGEST_SENTENCE:,} words", "ask for fewer, such as by the pattern ..100"
         )
@@ -177,7 +177,7 @@ class Product:
             if float(left_out) < max(float(logprob) + math.log(TOLERANCE), math.log(torch.finfo(left_out.dtype).tiny)):
                 return message
             both = torch.cat([choices, on])
-            message, remaining = self.chain.back(both, self.entered.repeat(2, 1)).chunk(2)
+            message, remaining = self.chain.step_backward(both, self.entered.repeat(2, 1)).chunk(2)
         self.left_out = float(left_out.exp())
         return message
 

@@ -99,9 +99,9 @@ def test_transitions_between_some_clusters():
         needed = torch.arange(10).expand(2, -1) // 2 != torch.tensor([[1], [4]])
         some = v.where(kept, -torch.inf)
         expected = (transition + some[:, None]).logsumexp(2)
-        assert chain.back(some, needed)[needed].tolist() == pytest.approx(expected[needed].tolist())
+        assert chain.step_backward(some, needed)[needed].tolist() == pytest.approx(expected[needed].tolist())
         leaving = (transition + some[:, :, None]).logsumexp(1)
-        assert chain.ahead(some, needed)[needed].tolist() == pytest.approx(leaving[needed].tolist())
+        assert chain.step_forward(some, needed)[needed].tolist() == pytest.approx(leaving[needed].tolist())
 
 
 def test_asking_leaves_the_tables_as_they_are(example):
