@@ -49,7 +49,7 @@ def error_prefix(option: str, advice: str | None = None) -> Iterator[None]:
         raise UserError(f"{option}: {error.problem}", advice or error.advice) from None
 
 
-def plain(value: object) -> str:
+def format_value(value: object) -> str:
     """Format a value as on a command line, not as in Python: null, true, or as it is."""
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -65,7 +65,7 @@ def shortened(value: object, length: int = 80) -> str:
     if isinstance(value, int) and abs(value) >= 10**length:
         return many_digits
     try:
-        text = plain(value)
+        text = format_value(value)
     except ValueError:
         return many_digits
     return text if len(text) <= length else f"{text[: length - 1]}…"

@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from keyword import iskeyword
 from typing import Annotated, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, dataclass_transform, overload
 
-from lmzoo.core.errors import UserError, nearest, plain, shortened
+from lmzoo.core.errors import UserError, format_value, nearest, shortened
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Idle:
 
 def format_option(option: str, value: Any) -> str:
     """Format an option as on a command line: ``corpus.context=sentence``, ``model=lstm``, ``trainer.average=null``."""
-    return f"{option.removesuffix('.name')}={plain(value)}"
+    return f"{option.removesuffix('.name')}={format_value(value)}"
 
 
 class _Origin:

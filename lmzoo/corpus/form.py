@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Annotated, Any, Literal, get_args
 
-from lmzoo.core.errors import UserError, plain
+from lmzoo.core.errors import UserError, format_value
 from lmzoo.core.options import Bounds, Idle, Options, check, schema
 from lmzoo.corpus.subwords import Kind, Subwords, joined
 from lmzoo.corpus.tokenizer import TOKENIZERS
@@ -109,7 +109,7 @@ class Form(FormOptions):
     def changed_options(self) -> list[str]:
         """The options that differ from the default, as on a command line."""
         usual = Form().options
-        return [f"corpus.{name}={plain(v)}" for name, v in self.options.items() if v != usual.get(name)]
+        return [f"corpus.{name}={format_value(v)}" for name, v in self.options.items() if v != usual.get(name)]
 
     def prepared(self, text: bytes) -> bytes:
         """Convert terminated lines in UTF-8 into words separated by spaces."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from lmzoo.core.configs import defaults
-from lmzoo.core.errors import UserError, plain, shortened
+from lmzoo.core.errors import UserError, format_value, shortened
 from lmzoo.core.files import sha256, text_bytes
 from lmzoo.core.options import Bounds, Count, Idle, Options, Seed, configured
 from lmzoo.core.registry import Registry
@@ -328,7 +328,8 @@ class LabelledTexts(Task):
             raise UserError(f"task.folds={folds}: task.fold or task.valid_fold is needed", "such as task.fold=0")
         if max(self.held.values()) >= folds or fold == valid_fold:
             raise UserError(
-                f"task.fold={plain(fold)}, task.valid_fold={plain(valid_fold)}: must be two of 0 to {folds - 1}",
+                f"task.fold={format_value(fold)}, task.valid_fold={format_value(valid_fold)}: "
+                f"must be two of 0 to {folds - 1}",
                 "choose others",
             )
         if len(self.held) == folds:

@@ -222,7 +222,9 @@ class _Page:
             def draw(text: str, label: str) -> str:
                 text, given = self.cut(text), _condition(label)
                 scored = {name: data.surprisal(lm, text, given) for name, lm in self.zoo.models.items()}
-                return html.scale() + html.cards(html.surprisal(*each) for each in scored.items()) + html.saving(scored)
+                return (
+                    html.scale() + html.cards(html.surprisal(*each) for each in scored.items()) + html.downloads(scored)
+                )
 
             self.shows(draw, text, label)
 
@@ -236,7 +238,7 @@ class _Page:
             def draw(text: str, label: str) -> str:
                 condition = _condition(label)
                 found = {name: data.next_words(lm, text, NEXT, condition) for name, lm in self.zoo.predicting.items()}
-                return html.coming(found, typed)
+                return html.next_words(found, typed)
 
             self.shows(draw, text, label)
 

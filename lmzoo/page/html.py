@@ -120,7 +120,7 @@ def surprisal(name: str, lines: Sequence[Sequence[data.Token]]) -> str:
     return card(name, about, f'<div class="lines">{"".join(drawn)}</div>')
 
 
-def saving(scored: Mapping[str, Sequence[Sequence[data.Token]]]) -> str:
+def downloads(scored: Mapping[str, Sequence[Sequence[data.Token]]]) -> str:
     """What saves the words of each run as CSV, in columns as of ``lmzoo score --table``, and the cards as a picture."""
     rows = [
         [name, sentence, position, token.word, token.known, token.bits]
@@ -198,7 +198,7 @@ def bars(ranked: data.Ranked, value: Callable[[float], str], most: float | None 
     return f'<ol class="bars">{"".join(rows)}</ol>'
 
 
-def coming(found: Mapping[str, data.Next], typed: str) -> str:
+def next_words(found: Mapping[str, data.Next], typed: str) -> str:
     """The next words under several models, with bars of one scale; ``typed`` as in `bars`."""
     most = max((p for own in found.values() for _, p in own.words), default=1.0)
     drawn = []

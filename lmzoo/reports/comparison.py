@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmzoo.core.errors import UserError, one_line, plain, printable
+from lmzoo.core.errors import UserError, format_value, one_line, printable
 from lmzoo.core.files import sha256
 from lmzoo.reports.table import aligned, csv_bytes, markdown_table, plain_markdown
 from lmzoo.runs.configuration import short_names
@@ -273,7 +273,7 @@ def _table(group: Group, markdown: bool, begin: int) -> str:
 
 def _values(row: Row, key: str) -> str:
     """The value of an option, or its values if the runs of a row differ in it."""
-    return " ".join(dict.fromkeys(plain(entry.options.get(key, "")) for entry in row.entries))
+    return " ".join(dict.fromkeys(format_value(entry.options.get(key, "")) for entry in row.entries))
 
 
 def _shown(row: Row, name: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import lmzoo.labels  # noqa: F401 - its import registers the models
-from lmzoo.core.errors import UserError, error_prefix, plain
+from lmzoo.core.errors import UserError, error_prefix, format_value
 from lmzoo.corpus import Vocabulary
 from lmzoo.labels.gradient import NetworkLabeller
 from lmzoo.labels.model import Labeller, Opener, TrainedLabeller, labellers
@@ -96,38 +96,38 @@ class Learning(SteppedLearner[Labeller]):
     def state(self) -> dict[str, Any]:
         return {"learner": self.learner.progress()}
 
-    def go_on(self, saved: dict[str, Any]) -> None:
+    def restore_state(self, saved: dict[str, Any]) -> None:
         self.learner.resume(saved["learner"])
 
-    def described(self) -> Iterator[str]:
-        yield from super().described()
+    def describe(self) -> Iterator[str]:
+        yield from super().describe()
         yield from dict.fromkeys(self.task.notes)
 
     def take_step(self, number: int) -> dict[str, float]:
         metrics = self.learner.step(number)
         finite = all(map(math.isfinite, metrics.values()))
         if finite and self.model.checked and "valid" in self.texts and (number + 1) % self.model.epoch == 0:
-            with self.averaged():
-                figures, _ = self.measured("valid")
+            with self.averaged_weights():
+                figures, _ = self.evaluate_split("valid")
                 figure = figures[self.task.measure]
                 metrics[f"{self.task.measure}/valid"] = figure
                 log.info("epoch %d: valid %s %.2f", (number + 1) // self.model.epoch, self.task.measure, 100 * figure)
                 if -figure < self.progress.best:
                     self.progress.best = -figure
-                    self.keep()
+                    self.save_best()
             if self.optimization is not None:
                 self.optimization.note_validation(-figure)
         return metrics
 
-    def averaged(self) -> AbstractContextManager[None]:
+    def averaged_weights(self) -> AbstractContextManager[None]:
         """A context in which the weights are replaced by their average, if there is one."""
         return nullcontext() if self.optimization is None else self.optimization.average.in_place()
 
-    def keep(self) -> None:
+    def save_best(self) -> None:
         """Save the current labeller as the best."""
         self.run.save("best.pt", {"state": self.model.state_dict(), "form": vars(self.task.layout)})
 
-    def measured(self, split: str) -> tuple[dict[str, Any], bytes]:
+    def evaluate_split(self, split: str) -> tuple[dict[str, Any], bytes]:
         """The figures of a split, and its text with predicted labels."""
         text = self.texts[split]
         predicted = [self.task.to_text_scheme(labels) for labels in self.model.label(text.sentences)]
@@ -137,15 +137,15 @@ class Learning(SteppedLearner[Labeller]):
     def measure(self) -> dict[str, Any]:
         """The figures of the best labeller, the one that other commands load; its predictions are written."""
         if self.progress.best == math.inf:
-            with self.averaged():
-                self.keep()
+            with self.averaged_weights():
+                self.save_best()
         checkpoint = self.run.restore("best.pt", "state")
         assert checkpoint is not None
         self.model.load_state_dict(checkpoint["state"])
         started, measured = time.monotonic(), {}
         for split in ("valid", "test"):
             if split in self.texts:
-                measured[split], written = self.measured(split)
+                measured[split], written = self.evaluate_split(split)
                 self.run.write(f"{split}.labels", written)
         return {
             "task": self.corpus.name,
@@ -182,7 +182,7 @@ class RunOpener(Opener):
             trained = load_labeller(Path(folder))
         for name, value in self.options.task.items():
             if name not in ("train", "valid", "test") and trained.task.get(name) != value:
-                there, here = plain(trained.task.get(name)), plain(value)
+                there, here = format_value(trained.task.get(name)), format_value(value)
                 raise UserError(f"{option}: {folder} has task.{name}={there}, and here it is {here}",
                                 "repeat its options of task, or choose another run")  # fmt: skip
         if missing := [name for name in trained.plugins if name not in self.options.plugins]:

@@ -107,13 +107,13 @@ class Learning(Learner):
         self.trainer.restore()
         self.resumed, self.progress = self.trainer.resumed, self.trainer.progress
 
-    def described(self) -> Iterator[str]:
+    def describe(self) -> Iterator[str]:
         device = f"{self.trainer.model.device}"
         if self.trainer.descent is not None:
             device += f" in {self.trainer.options.precision}"
         corpus, name = self.corpus, self.options.model["name"]
         yield f"{name} on {corpus.name}, context {corpus.context}, {device}: {self.run.path}"
-        yield described(corpus)
+        yield describe_corpus(corpus)
 
     def fit(self) -> None:
         self.trainer.fit()
@@ -122,7 +122,7 @@ class Learning(Learner):
         trainer, model = self.trainer, self.trainer.model
         if trainer.descent is not None and (best := self.run.restore("best.pt", "model")) is not None:
             self.run.load_weights(model, best, "best.pt")
-        results = measured(model, self.corpus, trainer.progress)
+        results = evaluate_best(model, self.corpus, trainer.progress)
         if trainer.descent is not None:
             results["precision"] = trainer.options.precision
         return results
@@ -131,7 +131,7 @@ class Learning(Learner):
         return self.trainer.model.images(self.corpus)
 
 
-def described(corpus: Corpus) -> str:
+def describe_corpus(corpus: Corpus) -> str:
     """The size of a text, and its share of `<unk>`: a larger share lowers perplexity."""
     size = f"{len(corpus.splits['train']):,} tokens of {len(corpus.vocabulary):,} words"
     unknown = corpus.vocabulary.index.get(UNK)
@@ -145,7 +145,7 @@ def described(corpus: Corpus) -> str:
     return f"{size}; {UNK} is {', '.join(shares)}"
 
 
-def measured(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[str, Any]:
+def evaluate_best(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[str, Any]:
     """The results of a trained model."""
     scores = {}
     for split in ("valid", "test"):

@@ -77,7 +77,7 @@ class Learner(ABC):
         """Restore ``last.pt`` if it exists; raise a UserError if it is damaged. Only the log is written."""
 
     @abstractmethod
-    def described(self) -> Iterable[str]:
+    def describe(self) -> Iterable[str]:
         """The first lines of the log."""
 
     @abstractmethod
@@ -142,7 +142,7 @@ def train(config: Configuration, given: Collection[str] = ()) -> dict[str, Any]:
         ranks.require_same("checkpoint", learner.progress.step)
         if ranks.is_main():
             run.begin(config, corpus, made_from)
-        for line in (*learner.described(), *notes):
+        for line in (*learner.describe(), *notes):
             log.info("%s", line)
         for warning in warnings:
             log.warning("%s", warning)

@@ -73,7 +73,7 @@ class SteppedLearner(Learner, Loop, Generic[M]):
         """Read the text and prepare the first step."""
 
     @abstractmethod
-    def go_on(self, saved: dict[str, Any]) -> None:
+    def restore_state(self, saved: dict[str, Any]) -> None:
         """Restore the `state` of a checkpoint; called after `start`."""
 
     def begin(self) -> None:
@@ -88,7 +88,7 @@ class SteppedLearner(Learner, Loop, Generic[M]):
             raise UserError(f"device={name}: only language models compute there", "choose cpu or cuda")
         return {}
 
-    def described(self) -> Iterator[str]:
+    def describe(self) -> Iterator[str]:
         yield f"{self.name} on {self.corpus.name}, {self.device}: {self.run.path}"
 
     def restore(self) -> None:
@@ -101,7 +101,7 @@ class SteppedLearner(Learner, Loop, Generic[M]):
             self.progress.seconds = time.monotonic() - self.started
             return
         with self.run.reading("last.pt"):
-            self.go_on(saved)
+            self.restore_state(saved)
             self.progress = Progress(**saved["progress"])
         self.started = time.monotonic() - self.progress.seconds
 

@@ -41,12 +41,12 @@ class Learning(SteppedLearner[Method]):
     def state(self) -> dict[str, Any]:
         return {"state": dict(self.model.state())}
 
-    def go_on(self, saved: dict[str, Any]) -> None:
+    def restore_state(self, saved: dict[str, Any]) -> None:
         for name, tensor in self.model.state().items():
             tensor.copy_(saved["state"][name])
 
-    def described(self) -> Iterator[str]:
-        yield from super().described()
+    def describe(self) -> Iterator[str]:
+        yield from super().describe()
         yield f"{len(self.model.words):,} words of {len(self.corpus.splits['train']):,} tokens"
 
     def measure(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 
 import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core.configs import defaults
-from lmzoo.core.errors import UserError, plain
+from lmzoo.core.errors import UserError, format_value
 from lmzoo.core.options import BelowOne, Bounds, Count, Idle, Probability, Size, call, configured, defaults_of, schema
 from lmzoo.core.options import Options as OptionsOf
 from lmzoo.corpus.entries import corpora
@@ -118,7 +118,7 @@ def test_a_wrong_value_is_refused_in_one_line_that_names_the_option(options: Opt
         with pytest.raises(UserError) as raised:
             call(options.who, {**options.right, name: value}, options.where, **given)
         message = str(raised.value)
-        assert message.startswith(f"{options.where}{name}={plain(value)}: must be "), message
+        assert message.startswith(f"{options.where}{name}={format_value(value)}: must be "), message
         assert "\n" not in message
 
 
@@ -279,4 +279,4 @@ def test_what_is_wrong_is_said(annotation: Any, value: Any, message: str):
     function.__annotations__["option"] = annotation
     with pytest.raises(UserError) as raised:
         call(function, {"option": value}, "trainer.")
-    assert str(raised.value) == f"trainer.option={plain(value)}: {message}"
+    assert str(raised.value) == f"trainer.option={format_value(value)}: {message}"

@@ -52,8 +52,8 @@ PARTS = {
     "header": lambda: html.card(EVIL, "", ""),
     "surprisal": lambda: html.surprisal(EVIL, [[token(EVIL), token(EVIL, 0.0, False), token("<eos>")]]),
     "samples": lambda: html.sampled(EVIL, [data.Sampled(EVIL, [token(EVIL, None)], [token(EVIL)])]),
-    "next": lambda: html.coming({EVIL: data.Next("", 1, [(EVIL, 1.0)], EVIL)}, "begun"),
-    "begun": lambda: html.coming({EVIL: data.Next(EVIL, 0, [], None)}, "begun"),
+    "next": lambda: html.next_words({EVIL: data.Next("", 1, [(EVIL, 1.0)], EVIL)}, "begun"),
+    "begun": lambda: html.next_words({EVIL: data.Next(EVIL, 0, [], None)}, "begun"),
     "states": lambda: html.sentence(data.SentenceStates(
         [data.WordStates(EVIL, False, 3, [(3, 1.0)], [(3, 1.0)], None),
          data.WordStates(EVIL, True, 3, [(3, 0.4)], [], data.Turn(0, 0.5, 3, 0.1, 0.6))],
@@ -102,7 +102,7 @@ def test_words_have_their_bits_below_and_lines_their_sums():
 
 def test_the_file_that_is_saved_has_every_word_of_every_run():
     scored = {"a, b": [[token('"x"', 0.25, known=False), token("<eos>", 0.0)]], "c": [[token(EVIL, 0.5)]]}
-    encoded = re.findall(r'download="surprisal.csv" href="data:text/csv;base64,(.*?)"', html.saving(scored))
+    encoded = re.findall(r'download="surprisal.csv" href="data:text/csv;base64,(.*?)"', html.downloads(scored))
     rows = list(csv.DictReader(base64.b64decode(encoded[0]).decode().splitlines()))
     assert [list(row.values()) for row in rows] == [
         ["a, b", "1", "1", '"x"', "false", "2"],
@@ -122,12 +122,14 @@ def test_bars_are_as_long_as_their_numbers():
 
 def test_bars_of_several_models_have_one_scale():
     found = {name: data.Next("", 1, [("a", p)], None) for name, p in (("ngram", 0.5), ("lstm", 0.1))}
-    assert re.findall(r"width:([\d.]+)%", html.coming(found, "")) == ["100.0", "20.0"]
+    assert re.findall(r"width:([\d.]+)%", html.next_words(found, "")) == ["100.0", "20.0"]
 
 
 def test_a_share_is_reported_words_alone_that_begin_so():
-    assert "<span>50% begin with t; of these</span>" in html.coming({"a": data.Next("t", 0.5, [("the", 1)], None)}, "")
-    assert "begin with" not in html.coming({"a": data.Next("t", 0, [], None)}, "")
+    assert "<span>50% begin with t; of these</span>" in html.next_words(
+        {"a": data.Next("t", 0.5, [("the", 1)], None)}, ""
+    )
+    assert "begin with" not in html.next_words({"a": data.Next("t", 0, [], None)}, "")
 
 
 def test_words_that_can_be_typed_are_buttons():

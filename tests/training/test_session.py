@@ -19,7 +19,7 @@ from lmzoo.core.errors import Interrupted, UserError
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.reports.board import Board
 from lmzoo.training import language_models
-from lmzoo.training.language_models import described
+from lmzoo.training.language_models import describe_corpus
 from lmzoo.training.trainer import Trainer
 
 CHECKS = [*SMALL, "trainer.checks_per_epoch=2"]
@@ -103,7 +103,7 @@ def test_bfloat16_is_for_models_that_allow_it(tmp_path: Path):
 def test_what_the_vocabulary_does_not_know_is_said():
     corpus = Corpus("two", "sentence", Vocabulary(["<eos>", "<unk>", "a"]), {}, {})
     corpus.splits["train"], corpus.splits["test"] = torch.tensor([2, 2, 0, 1]), torch.tensor([1, 1, 0])
-    assert described(corpus) == "4 tokens of 3 words; <unk> is 25.0% of train, 66.7% of test"
+    assert describe_corpus(corpus) == "4 tokens of 3 words; <unk> is 25.0% of train, 66.7% of test"
 
 
 @pytest.mark.parametrize("deterministic", [True, False])

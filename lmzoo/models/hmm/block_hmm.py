@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lmzoo.core.errors import UserError, plain
+from lmzoo.core.errors import UserError, format_value
 from lmzoo.core.options import Count, Dropout, Idle, Options, Size, Source
 from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.models.hmm.distillation import distil, encoder_of
@@ -169,7 +169,7 @@ class BlockHMM(LanguageModel):
             problem = f"{run}: is a run of model={parent.options['name']}"
             raise UserError(problem, "choose a run of the model that is trained")
         for option in self.same_as_parent:
-            there, here = (plain(getattr(each.options, option)) for each in (smaller, self))
+            there, here = (format_value(getattr(each.options, option)) for each in (smaller, self))
             if there != here:
                 raise UserError(f"{run}: has model.{option}={there}, not {here}", "set it to the same")
         for option in self.multiples_of_parent:
