@@ -170,7 +170,7 @@ def steps(subject: Subject) -> str | None:
         halves = model.end_step(tokens[:, 0], begun)
         whole = model(tokens, state)[1]
         if [part.shape for part in halves] != [part.shape for part in whole]:
-            raise BrokenRuleError("end_step and forward return states of unlike shapes", advice)
+            raise BrokenRuleError("end_step and forward return states of different shapes", advice)
         rows = torch.tensor([2, 0])
         chosen = model.end_step(tokens[rows, 0], tuple(part[rows] for part in begun))
         expected = model.predict(tuple(part[rows] for part in whole))
@@ -207,7 +207,7 @@ def repetition(subject: Subject) -> None:
     """a text has the same log p each time, and a state can be gone on from twice"""
     state = subject.model(subject.tokens, subject.model.initial_state(ROWS))[1]
     first = subject.scores(state=state)
-    advice = "change no given tensor in place, keep nothing between calls, and have dropout in training alone"
+    advice = "change no argument in place, store nothing between calls, and use dropout only in training"
     _same(subject.scores(state=state), first, "a second time, scores", advice, 0)
 
 

@@ -67,7 +67,7 @@ def _vectors(file: Path) -> WordVectors:
     try:
         return read_vectors(file)
     except UserError as error:
-        problem = error.problem.replace("no file of word vectors", "neither an ARPA file nor one of word vectors")
+        problem = error.problem.replace("not a file of word vectors", "neither an ARPA file nor one of word vectors")
         raise UserError(problem, error.advice) from None
 
 

@@ -115,7 +115,7 @@ def constrained(
     """
     window = None if length is None else str(length) if ".." in str(length) else f"{length}..{length}"
     if window and not LENGTH.fullmatch(window):
-        raise UserError(f"length {length}: is no number of words", "give one, or bounds such as 10..15")
+        raise UserError(f"length {length}: is not a number of words", "give one, or bounds such as 10..15")
     if pattern is None and window is None:
         raise UserError("there is no constraint", "give a pattern or a length")
     parsed = Pattern.parse(" & ".join(part for part in (pattern, window) if part is not None), vocabulary)
@@ -124,7 +124,7 @@ def constrained(
         base, (model, words) = model, guide
         require_one_direction("the model", vocabulary.form, "the guide", words.form)
         if words.words != vocabulary.words:
-            raise UserError("the guide has another vocabulary than the model", "choose runs of the same corpus")
+            raise UserError("the guide and the model have different vocabularies", "choose runs of the same corpus")
     with torch.no_grad():
         product = Product(chain_of(model, "the guide" if guide else "the model"), parsed.automaton())
     if product.logprob == -math.inf:

@@ -129,7 +129,7 @@ def warn_of(run: Run, vocabulary: Vocabulary) -> None:
     """Warn if a run is unfinished or reads lines backwards, before results are printed in the order of the text."""
     warn(run.unfinished())
     if vocabulary.form.reverse:
-        warn(f"{run.path}: reads lines backwards (corpus.reverse=true), so each word is given those behind it")
+        warn(f"{run.path}: reads lines backwards (corpus.reverse=true), so each word is predicted from those after it")
 
 
 def warn(warning: str | None) -> None:

@@ -204,7 +204,7 @@ def _stages(config: DictConfig) -> list[dict[str, Any]]:
     """
     stages, run_dir = config.get(STAGES, OmegaConf.create([])), config.run_dir
     if not isinstance(stages, ListConfig) or not all(isinstance(stage, DictConfig) for stage in stages):
-        raise UserError(f"{STAGES}: is no list of groups", "write it as stages=[{model:{states:1024}}]")
+        raise UserError(f"{STAGES}: must be a list of groups", "write it as stages=[{model:{states:1024}}]")
     settings = [flatten(OmegaConf.to_container(stage)) for stage in stages]
     folders = [{"run_dir": f"{run_dir}-stage-{number}"} if run_dir else {} for number in range(1, len(stages) + 1)]
     return [*(stage | folder for stage, folder in zip(settings, folders, strict=True)), {}]

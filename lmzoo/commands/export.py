@@ -69,8 +69,8 @@ def restricted(names: Sequence[str], table: NGramTable, source: str) -> tuple[Se
     share = float(table.logprob[: len(names)][numbers < 0].double().exp().sum())
     absent = len(wanted.difference(names)) - (names[0] not in wanted)
     warn(
-        f"{source}: {stays.count(False):,} of {len(names):,} words leave; they have {share:.4f} of the unigrams' "
-        f"probability, which goes to no other word"
+        f"{source}: {stays.count(False):,} of {len(names):,} words are removed, with {share:.4f} of the unigram "
+        f"probability, which is not redistributed"
         + (f"; the model does not have {absent:,} of the list's words" * (absent > 0))
     )
     beyond = numbers.new_full((table.vocabulary_size - len(names),), -1)

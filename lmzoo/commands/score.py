@@ -196,7 +196,9 @@ def _export(arguments: argparse.Namespace) -> int:
     """Write the scores of valid and test in the format of `lmzoo.protocol.exchange`, and print a summary."""
     form = arguments.table or arguments.sums or arguments.json or arguments.unit != "nats" or arguments.tokenize
     if form or arguments.text != "-":
-        raise UserError("--export: has a fixed format, and writes valid and test", "leave out the text and other forms")
+        raise UserError(
+            "--export: has a fixed format, and writes valid and test", "leave out the text and other formats"
+        )
     check_output(arguments.export)
     if arguments.export.suffix != ".npz":
         raise UserError(f"--export {arguments.export}: does not end in .npz", "name such a file")

@@ -12,7 +12,7 @@ from lmzoo.core.files import input_stream, read_bytes, sha256
 CHECKSUM = "sha256"
 """The entry that holds the checksum of all other entries."""
 
-NOT_AS_WRITTEN = "not as the run wrote it (its own checksum is another, or gone)"
+NOT_AS_WRITTEN = "changed since the run wrote it (its own checksum differs or is missing)"
 
 RESULTS = "results.json"
 
@@ -48,4 +48,6 @@ def check_recorded(file: Path) -> None:
     with input_stream(file) as stream:
         now = hashlib.file_digest(stream, "sha256").hexdigest()
     if entries["files"].get(file.name) != now:
-        raise UserError(f"{file}: not as the run wrote it", "its checksum in results.json is another; make it again")
+        raise UserError(
+            f"{file}: changed since the run wrote it", "its checksum in results.json is another; make it again"
+        )

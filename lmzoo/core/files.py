@@ -119,7 +119,7 @@ def text_blocks(path: Path, seen: Seen = lambda block, read: None, of_words: boo
         while block := text.read(LONGEST_WORD):
             if of_words and len(block) == LONGEST_WORD and not re.search(rb"\s", block):
                 raise UserError(
-                    f"{path}: no text of words, as {LONGEST_WORD:,} bytes of it have no space",
+                    f"{path}: no text of words, as {LONGEST_WORD:,} bytes of it contain no space",
                     "set corpus.unit=char for a model of characters",
                 )
             seen(block, stream.tell() if stream.seekable() else 0)
@@ -151,7 +151,7 @@ class _Decompressed(_Counted):
     def readinto(self, buffer: Any) -> int:
         size = super().readinto(buffer)
         if self.count > INFLATED * self.packed.count + SMALL:
-            problem = f"{self.path}: more than {INFLATED} times as large when decompressed, as no text of words is"
+            problem = f"{self.path}: more than {INFLATED} times as large when decompressed, unlike any text of words"
             raise UserError(problem, "decompress it first, if it is meant to be so large")
         return size
 
@@ -253,7 +253,7 @@ def _checked(pieces: Iterable[bytes], where: str, of_words: bool = True) -> Iter
         if "\0" in text:
             line += text.count("\n", 0, text.index("\0"))
             advice = "convert it to UTF-8 if it is UTF-16; else take the null bytes out"
-            raise UserError(f"{where}: line {line} has a null byte, which is no text", advice)
+            raise UserError(f"{where}: line {line} has a null byte, which no text has", advice)
         if of_words and "\r" in text and (inside := re.search("\r(?=[^\r\n])", text)):
             line += text.count("\n", 0, inside.start())
             advice = "where it ends a line, write a line feed: tr '\\r' '\\n'; else a space"

@@ -87,7 +87,7 @@ def header_warning(first: str, counts: Counter[str]) -> str | None:
     """A warning if only the first line of train has its label."""
     if counts[first] > 1 or counts.total() < MANY_LINES:
         return None
-    return f"train has the label '{shortened(first, 40)}' in its first line alone; is that line a header?"
+    return f"train has the label '{shortened(first, 40)}' only in its first line; is that line a header?"
 
 
 def label_numbers(of_lines: Sequence[str], labels: Sequence[str], where: str) -> Tensor:

@@ -85,7 +85,7 @@ class Corpus:
         ]
         files = self.of_files.get("train", [])
         if repeated := len(files) - len({*files}):
-            found.append(f"{repeated} of the files of train have the text of another, which counts once more")
+            found.append(f"{repeated} of the files of train are duplicates, which are counted, too")
         if labels := self.labels("train"):
             found += filter(None, [header_warning(labels[0], Counter(labels))])
         if unknown := self.notes.get("unknown"):

@@ -138,7 +138,7 @@ def require_one_direction(name: object, form: Form, other: object, others: Form)
     if form.reverse != others.reverse:
         backwards, forwards = (name, other) if form.reverse else (other, name)
         problem = f"{backwards} reads lines backwards (corpus.reverse=true), and {forwards} forwards"
-        raise UserError(problem, "choose runs of one direction; lmzoo compare RUN… shows the perplexity of each")
+        raise UserError(problem, "choose runs with the same direction; lmzoo compare RUN… shows the perplexity of each")
 
 
 def character(name: str) -> str:

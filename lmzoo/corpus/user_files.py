@@ -86,7 +86,7 @@ def read_vocabulary(source: str, form: Form = Form(), option: str = "corpus.voca
     if form.of_pieces and not (path / SCORES).exists():
         raise UserError(f"{option}: {path} has no pieces of words", f"name a run of corpus.unit={form.unit}")
     if problem := form_difference(source, form):
-        words_alone = f", or set corpus.vocabulary={path / 'vocabulary.txt'} to take the words alone"
+        words_alone = f", or set corpus.vocabulary={path / 'vocabulary.txt'} to use only its words"
         raise UserError(f"{option}: {problem}", f"repeat its option{'' if form.of_pieces else words_alone}")
     file = words_file(source)
     words = _listed(_checked_bytes(file))

@@ -93,7 +93,7 @@ class Pieces:
     def check(self, words: Sequence[str], pieces: list[int]) -> None:
         """Raise a UserError if the pieces of a line are not those of its words, each cut by itself."""
         if self.encode(" ".join(words)) != pieces:
-            problem = f"{self._name}: its tokenizer cuts words otherwise beside their neighbours"
+            problem = f"{self._name}: its tokenizer splits words differently next to their neighbours"
             raise UserError(f"{problem}, in '{shortened(' '.join(words))}'", "leave that line out")
 
     def lack(self, word: str) -> bool:

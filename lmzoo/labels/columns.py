@@ -150,7 +150,7 @@ class ColumnText(LabelledText):
         if self.train and not self.labelled:
             self.separator = self.train.separator or self.separator
             if tabs is not None and self.separator == "spaces":
-                raise self._wrong(tabs, "has a tab, and the run learnt from columns that spaces part", SAME_FORM)
+                raise self._wrong(tabs, "has a tab, and the run was trained on columns separated by spaces", SAME_FORM)
         parted_by = f"{self.separator} part them" + (f", as in line {tabs + 1}" if tabs else "")
         if ordinary:
             self._set_width(ordinary[0], parted_by)
@@ -222,7 +222,7 @@ class ColumnText(LabelledText):
             few = f"has {self.width} of the {needed} columns that are needed"
             raise self._wrong(number, few, f"{names}; {parted_by}")
         if not self.labelled and self.train and self.width not in (label, self.train.width):
-            unlike = f"has {pluralize(self.width, 'column')}, and the run learnt from {self.train.width}"
+            unlike = f"has {pluralize(self.width, 'column')}, and the run was trained on {self.train.width}"
             raise self._wrong(number, unlike, WORD_A_LINE)
 
     def _check_unlabelled(self) -> None:

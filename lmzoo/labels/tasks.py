@@ -171,7 +171,7 @@ def label_warnings(texts: Mapping[str, LabelledText], of_entities: bool) -> Iter
     spelt = {"".join(unicodedata.normalize("NFKC", label).casefold().split()): label for label in train}
     distinct = {*spelt.values()}
     if twice := [label for label in train if label not in distinct]:
-        yield f"train has labels that differ from others in case or blanks alone: {shortened(repr(twice)[1:-1], 80)}"
+        yield f"train has labels that differ from others only in case or blanks: {shortened(repr(twice)[1:-1], 80)}"
     known = {label[2:] for label in train} | {""} if of_entities else set(train)
     for split, labels in counts.items():
         if lacking := [label for label in labels if (label[2:] if of_entities else label) not in known]:

@@ -28,7 +28,7 @@ def parsed(line: str) -> tuple[list[str], list[str], list[int]]:
     leaves: set[int] = set()
     for begin, word, _ in TOKEN.findall(line):
         if not open_ and (right or not begin):
-            raise ValueError("goes on after its tree" if right else "does not begin with a bracket")
+            raise ValueError("has text after its tree" if right else "does not begin with a bracket")
         node, children = open_[-1] if open_ else (-1, [])
         if begin:
             if node in leaves:

@@ -133,7 +133,7 @@ def check_address(scope: Mapping[str, Any]) -> None:
     headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
     host, origin = headers.get(b"host", "").lower(), headers.get(b"origin")
     if not OURS.fullmatch(host) or origin not in (None, f"http://{host}", f"https://{host}"):
-        raise RefusalError(403, "the page is for this machine alone")
+        raise RefusalError(403, "the page is only served to this machine")
     paths = OPEN.get(scope["method"])
     if paths is None or not paths.fullmatch(scope["path"]):
         raise RefusalError(403, "the page does not need this")

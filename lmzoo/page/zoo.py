@@ -94,7 +94,7 @@ class Zoo:
         (first, self.vocabulary), *others = of_words
         for run, vocabulary in others:
             if _parts(vocabulary) != _parts(self.vocabulary):
-                raise UserError(f"{run.path}: has other words than {first.path}", "name runs of one vocabulary")
+                raise UserError(f"{run.path}: has other words than {first.path}", "name runs with the same vocabulary")
         if self.vocabulary.form.reverse:
             raise UserError(f"{first.path}: reads backwards (corpus.reverse=true)", "give a run that reads forwards")
         self.notes = [warning for run, _ in opened if (warning := run.unfinished())]

@@ -27,7 +27,7 @@ class ContextChain:
         V, n = model.vocabulary_size, max(2, model.order)
         if V**n > LARGEST:
             problem = f"a model of order {n} has {V ** (n - 1):,} contexts of {V:,} words, too many for exact answers"
-            raise UserError(problem, "a model of order 2, or an HMM, gives them")
+            raise UserError(problem, "a model of order 2, or an HMM, has them")
         self.V, self.Z = V, V ** (n - 1)
         places = V ** torch.arange(n - 2, -1, -1, device=model.device)
         contexts = torch.arange(self.Z, device=model.device)[:, None] // places % V  # (Z, n - 1)

@@ -49,7 +49,7 @@ def read_logprobs(path: Path, split: str, tokens: Tensor, vocabulary: Vocabulary
     except UserError:
         raise
     except Exception as error:  # numpy raises all kinds for files that it did not write
-        problem = f"{path}: damaged, or no file of numpy's savez"
+        problem = f"{path}: damaged, or not a file of numpy's savez"
         raise UserError(problem, "write it again with lmzoo score --export") from error
     if values.dtype.kind != "f" or values.ndim != 1:
         shape = " × ".join(map(str, values.shape)) or "one"

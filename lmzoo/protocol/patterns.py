@@ -209,7 +209,7 @@ def _places(text: str, vocabulary: Vocabulary, where: str) -> Places:
                 raise UserError(f"{where}: '{several[0]}' in [ ] is not one word of this vocabulary")
             places.append(OneOf(frozenset(chain(*numbers.values())), bool(among[1])))
         elif re.match(r"(not\s*)?\[", item):
-            raise UserError(f"{where}: '{item}' has no ] of its own", r"write \[ where it is a word")
+            raise UserError(f"{where}: '{item}' has no matching ]", r"write \[ where it is a word")
         else:
             places += [OneOf(frozenset([word])) for word in _words(item, vocabulary, where)]
     if vocabulary.form.reverse:

@@ -49,7 +49,7 @@ class Decoding:
             if not isinstance(value, Integral if whole else Real) and not (whole and value is None):
                 raise UserError(f"{field.name}={value!r}: must be {'an integer' if whole else 'a number'}")
         if not 0 < self.temperature < math.inf:
-            advice = None if self.temperature else "top_k=1 draws the likeliest word"
+            advice = None if self.temperature else "top_k=1 chooses the most likely word"
             raise UserError(f"temperature={self.temperature}: must be positive and finite", advice)
         if self.top_k is not None and self.top_k < 1:
             raise UserError(f"top_k={self.top_k}: must be at least 1")
@@ -222,7 +222,9 @@ def sample_sentences(model: LanguageModel, sentences: int, random: torch.Generat
             ended = token == EOS_ID
             length = (length + 1).where(~ended, 0)
             if int(length.max()) >= LONGEST_SENTENCE:
-                raise UserError(f"the model draws sentences of over {LONGEST_SENTENCE:,} tokens", "choose another run")
+                raise UserError(
+                    f"the model samples sentences of over {LONGEST_SENTENCE:,} tokens", "choose another run"
+                )
             if not (over := int(ended.sum())):
                 continue
             rows = rows.masked_scatter(ended, torch.arange(begun, begun + over))
@@ -354,6 +356,6 @@ def _next(model: LanguageModel, state: State, allowed: Tensor | None = None) -> 
         logprobs = logprobs.where(allowed.to(logprobs.device), -math.inf)
     highest = validated(logprobs.amax(1), "")
     if bool(highest.isneginf().any()):
-        which = "next word" if allowed is None else "next word that may be drawn"
-        raise UserError(f"the model gives every {which} probability 0, so that none can be drawn")
+        which = "next word" if allowed is None else "next word that may be sampled"
+        raise UserError(f"the model gives every {which} probability 0, so none can be sampled")
     return logprobs.cpu(), begun

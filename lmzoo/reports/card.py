@@ -38,9 +38,9 @@ FIGURES = {
 }
 
 LIMITS = {
-    LANGUAGE_MODEL: "It has learnt which words follow others in this text, with what is wrong or unjust in it, and "
-    "nothing else: it is no source of facts.",
-    LABELS: "It has learnt the labels of this text, with the mistakes in them; on text of another kind it is worse.",
+    LANGUAGE_MODEL: "It has learned which words follow others in this text, with what is wrong or unjust in it, and "
+    "nothing else: it is not a source of facts.",
+    LABELS: "It has learned the labels of this text, with the mistakes in them; on text of another kind it is worse.",
     WORD_VECTORS: "Words that stand in like surroundings have like vectors, opposites too, and what is unjust in the "
     "text is in them. A word has one vector, whatever its meanings.",
 }

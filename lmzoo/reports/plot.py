@@ -52,7 +52,7 @@ def picture(tables: Sequence[Group], file: Path) -> bytes:
     drawn = {group.title: _drawn(group) for group in tables if group.kind is not LABELS}
     drawn = {title: runs for title, runs in drawn.items() if runs}
     if not drawn:
-        raise UserError(f"--plot {file}: there are no finished runs of language models to draw", "leave it out")
+        raise UserError(f"--plot {file}: there are no finished runs of language models to plot", "leave it out")
     with charts("--plot") as pyplot:
         figure, panels = pyplot.subplots(
             len(drawn), 3, figsize=(11, 3.4 * len(drawn)), squeeze=False, sharey="row", width_ratios=(1, 1.2, 1.2)
@@ -82,7 +82,7 @@ def plot_by_epoch(panel: Any, runs: Sequence[PlottedRun], colours: Sequence[Any]
             panel.axhline(run.perplexity, color=colour, linestyle=(0, (4, 2)), linewidth=1)
         if colour != GREY:
             panel.lines[-1].set_label(run.name)
-    panel.set(xlabel="epochs; dashed: no steps are taken", xlim=(0, last * 1.03))
+    panel.set(xlabel="epochs; dashed: no gradient descent", xlim=(0, last * 1.03))
     panel.xaxis.get_major_locator().set_params(integer=True)
 
 

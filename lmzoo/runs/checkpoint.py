@@ -42,7 +42,9 @@ def require_plain(checkpoint: Mapping[str, Any]) -> None:
     for part in parts(checkpoint):
         if not (part.layout == torch.strided if isinstance(part, Tensor) else type(part) in PLAIN):
             kind = f"a tensor of layout {part.layout}" if isinstance(part, Tensor) else f"a {type(part).__name__}"
-            raise UserError(f"a checkpoint cannot hold {kind}", "let state_dict return dense tensors and plain values")
+            raise UserError(
+                f"a checkpoint cannot contain {kind}", "let state_dict return dense tensors and plain values"
+            )
 
 
 def write_checkpoint(checkpoint: Mapping[str, Any], stream: BinaryIO) -> None:

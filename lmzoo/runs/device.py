@@ -25,7 +25,7 @@ def resolve_device(name: str) -> torch.device:
             raise UserError("device=cuda: LOCAL_RANK does not say which GPU this rank has", "start by torchrun")
         name = f"cuda:{os.environ['LOCAL_RANK']}"
     if name not in present and not (name == "cuda" and "cuda:0" in present):
-        raise UserError(f"device={name}: there is no such device here", f"choose from: auto, {', '.join(present)}")
+        raise UserError(f"device={name}: no such device on this machine", f"choose from: auto, {', '.join(present)}")
     if name.startswith("cuda"):
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read once; CUDA is not deterministic without it
         torch.backends.cudnn.allow_tf32 = False  # otherwise recurrent layers round float32 to 10 bits

@@ -96,7 +96,7 @@ class Run(Files):
             for name, now in checksums.items():
                 if then.get(name, now) != now:
                     raise UserError(
-                        f"{self.path}: was made from another {option} than {name} is now",
+                        f"{self.path}: was started with another version of {option}={name}",
                         "restore it, or choose another run_dir",
                     )
 
@@ -121,7 +121,7 @@ class Run(Files):
                 if begun_with.get(name, note) != note
             )
             raise UserError(
-                f"{self.path}: was trained on another text than corpus {corpus.name} is now (unlike: {splits}{notes})",
+                f"{self.path}: corpus {corpus.name} has changed since the run was trained (different: {splits}{notes})",
                 "restore that text, or choose another run_dir to train, a file to evaluate",
             )
 
@@ -282,7 +282,7 @@ class Run(Files):
             results = checked(self.read_json(RESULTS))
         for name, recorded in results.pop("files", {}).items():
             if name in WRITTEN_FIRST and recorded != sha256(self.read(name)):
-                raise self.unusable(name, f"not as the run wrote it (its checksum in {RESULTS} is another)")
+                raise self.unusable(name, f"changed since the run wrote it (its checksum in {RESULTS} is another)")
         return results
 
     def unfinished(self) -> str | None:

@@ -120,7 +120,7 @@ def source_warnings(run: Run) -> Iterator[str]:
     if unfinished := run.unfinished():
         yield unfinished
     if (first := run.config()["trainer"]["first_tokens"]) is not None:
-        yield f"{run.path}: has learnt from the first {first:,} tokens alone"
+        yield f"{run.path}: was trained on only the first {first:,} tokens"
 
 
 def trained(folder: str, corpus: Corpus, option: str, same_text: bool = True) -> Trained:

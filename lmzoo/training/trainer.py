@@ -105,7 +105,7 @@ class Trainer(Loop):
         self.descent: Descent | None = None
         if any(parameter.requires_grad for parameter in model.parameters()):
             if options.precision == "bfloat16" and not model.autocast:
-                problem = "trainer.precision=bfloat16: the model computes in float32 alone"
+                problem = "trainer.precision=bfloat16: the model supports only float32"
                 raise UserError(problem, "set trainer.precision=float32")
             if options.average == "tail" and options.average_after >= options.epochs:
                 raise UserError(
@@ -281,7 +281,7 @@ class Trainer(Loop):
         name = "last.pt" if "model" in saved else "best.pt"
         weights = saved if "model" in saved else self.run.restore(name, "model")
         if weights is None:
-            raise self.run.unusable(name, "is gone, and last.pt has no weights of its own")
+            raise self.run.unusable(name, "is missing, and last.pt has no weights")
         self.run.load_weights(self.model, weights, name)
         with self.run.reading("last.pt"):
             self._go_on(saved)

@@ -168,7 +168,7 @@ def test_mistakes(run: Path):
         lm.sample(sentence=1)
     with pytest.raises(UserError, match="temperature='hot': must be a number"):
         lm.sample(temperature="hot")
-    with pytest.raises(UserError, match="must be positive and finite; top_k=1 draws the likeliest word"):
+    with pytest.raises(UserError, match="must be positive and finite; top_k=1 chooses the most likely word"):
         lm.sample(temperature=0)
     with pytest.raises(UserError, match="is not in the vocabulary"):
         lm.score("nowhere")

@@ -103,8 +103,8 @@ from command_line import SMALL, command
         ("trainer.batch_size=1000", "trainer.batch_size=1000: train has only 406 tokens; lower it, as each row needs"),
         ("model.embedding=9", "model.tied=true needs model.embedding=9 and model.hidden=8 to be equal"),
         # absent devices
-        ("device=cuda:63", "device=cuda:63: there is no such device here; choose from: auto, cpu"),
-        ("device=gpu", "device=gpu: there is no such device here; choose from: auto, cpu"),
+        ("device=cuda:63", "device=cuda:63: no such device on this machine; choose from: auto, cpu"),
+        ("device=gpu", "device=gpu: no such device on this machine; choose from: auto, cpu"),
     ],
 )
 def test_a_mistake_on_the_command_line(arguments: str, message: str, folder: Path):

@@ -64,8 +64,8 @@ def test_python_gets_the_last_stage():
 @pytest.mark.parametrize(
     ("stages", "message"),
     [
-        ("3", "error: stages: is no list of groups; write it as stages=[{model:{states:1024}}]"),
-        ("[3]", "error: stages: is no list of groups; write it as stages=[{model:{states:1024}}]"),
+        ("3", "error: stages: must be a list of groups; write it as stages=[{model:{states:1024}}]"),
+        ("[3]", "error: stages: must be a list of groups; write it as stages=[{model:{states:1024}}]"),
         ("[{model:{statez:3}}]", "error: stages: Could not override 'model.statez'."),
         ("[{model:{states:24}},{trainer:{epochs:-1}}]", "error: trainer.epochs=-1: must be at least 1"),
     ],

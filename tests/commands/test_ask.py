@@ -116,7 +116,7 @@ def test_mistakes_are_named(run: Path, lm: Loaded):
         lm.sample(10, pattern="…")
     for asked, problem in (
         (lambda: lm.sample(guide=lm), "there is no constraint"),
-        (lambda: lm.sample(length="ten"), "length ten: is no number of words"),
+        (lambda: lm.sample(length="ten"), "length ten: is not a number of words"),
         (lambda: lm.fill("___", -1), "k=-1: must be at least 0"),
     ):
         with pytest.raises(UserError, match=problem):

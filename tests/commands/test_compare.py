@@ -170,7 +170,7 @@ def test_a_picture_without_language_models_is_refused(folder: Path):
     line = ["task=chunk", "labeller=majority", "task.train=train.txt", "task.valid=train.txt", "task.test=train.txt"]
     assert command(*line, "run_dir=labels", main=label.main).code == 0
     refused = look("labels", "--plot", "a.png").refused()
-    assert "--plot a.png: there are no finished runs of language models to draw" in refused
+    assert "--plot a.png: there are no finished runs of language models to plot" in refused
     assert not Path("a.png").exists()
 
 

@@ -63,14 +63,14 @@ def test_the_log_counts_labels_and_doubts_a_header(texts: Path, tmp_path: Path):
     sizes = f"labels of train: sport {counts[0]}, the economy {counts[1]}, label 1"
     log = (tmp_path / "run/train.log").read_text()
     assert sizes in log
-    assert "warning: train has the label 'label' in its first line alone; is that line a header?" in log
+    assert "warning: train has the label 'label' only in its first line; is that line a header?" in log
     assert outcome.code == 0
     options = ["task=classify", f"task.train={tmp_path / 'train'}", f"task.test={texts / 'test'}", "labeller=nbsvm"]
     labelled = command(*options, f"run_dir={tmp_path / 'labels'}", main=label_command.main)
     assert labelled.code == 0
     log = (tmp_path / "labels/train.log").read_text()
     assert sizes in log
-    assert "in its first line alone; is that line a header?" in log
+    assert "only in its first line; is that line a header?" in log
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +210,7 @@ def test_labels_go_on_with_the_run(given: str, texts: Path, tmp_path: Path):
     assert math.isfinite(load(str(tmp_path / "on")).perplexity("valid"))
     run = shutil.copytree(given, tmp_path / "run")
     (run / "conditions.txt").write_text("the economy\nsport\n")
-    assert "not as the run wrote it" in command(str(run), main=evaluate.main).refused()
+    assert "changed since the run wrote it" in command(str(run), main=evaluate.main).refused()
     (run / "conditions.txt").unlink()
     assert "conditions.txt: no such file" in command(str(run), main=evaluate.main).refused()
 

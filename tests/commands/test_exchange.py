@@ -63,7 +63,7 @@ def test_another_program_can_write_one_from_the_words(runs: list[str], written: 
         ({"test": np.full(3, -1.0)}, "has log p of 3 tokens of test, where the run reads "),
         ({"test": np.full((2, 3), -1.0)}, "test is 2 × 3 of float64"),
         ({"test": np.array(-1.0)}, "test is one of float64"),
-        ({"test": np.array([None])}, "damaged, or no file of numpy's savez"),
+        ({"test": np.array([None])}, "damaged, or not a file of numpy's savez"),
         ({"test": np.array(["-1"])}, "test is 1 of <U2"),
     ],
 )
@@ -100,7 +100,7 @@ def test_a_damaged_file_is_refused(runs: list[str], written: dict[str, np.ndarra
         told = [against(runs[0], "bad.npz", "--split", split) for split in ("valid", "test")]
         refused = [outcome.refused() for outcome in told if outcome.code]
         assert refused
-        assert all("error: bad.npz: damaged, or no file of numpy's savez" in line for line in refused)
+        assert all("error: bad.npz: damaged, or not a file of numpy's savez" in line for line in refused)
     np.savez("bad.npz", valid=written["valid"], valid_sha256=written["valid_sha256"])
     assert "bad.npz: has no arrays test and test_sha256" in against(runs[0], "bad.npz").refused()
 

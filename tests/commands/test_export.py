@@ -35,7 +35,7 @@ def test_vectors_are_written_in_every_format(ppmi: str):
         (["ngram", "new", "--format", "glove"], "--format glove: ngram holds no word vectors; choose arpa"),
         (["rnn", "new"], "needs an n-gram model, a mixture per token of such models, or a run of lmzoo vectors"),
         (["ppmi", "ppmi/vectors.bin"], "is a part of the run"),
-        (["ppmi/config.yaml", "new"], "no file of word vectors"),
+        (["ppmi/config.yaml", "new"], "not a file of word vectors"),
         (["ppmi", "new", "--prune", "1e-8"], "--prune: ppmi holds word vectors; give an n-gram model"),
         (["ppmi", "new", "--words", "words"], "--words: ppmi holds word vectors; give an n-gram model"),
         (["ngram", "new.md", "--prune", "1e-8"], "--prune: a card has no n-grams"),
@@ -77,7 +77,7 @@ def test_n_grams_of_some_words_stay_as_they_are(folder: Path):
     assert some == {ngram: p for ngram, p in whole.items() if allowed.issuperset(ngram.split())}
     share = sum(10**p for ngram, p in whole.items() if " " not in ngram and ngram not in allowed)
     types = {ngram for ngram in whole if " " not in ngram} - {"<s>"}
-    assert f"{len(types - allowed)} of {len(types)} words leave" in outcome.err
+    assert f"{len(types - allowed)} of {len(types)} words are removed" in outcome.err
     assert f"they have {share:.4f} of the unigrams' probability" in outcome.err
     assert "the model does not have 1 of the list's words" in outcome.err
 

@@ -96,7 +96,10 @@ def test_a_run_that_is_not_finished_is_called_so(run: Path, tmp_path: Path):
     [
         (["--tokens", "0"], "--tokens 0: must be at least 1"),
         (["--tokens", "9" * 4300], "…: must be at most 2147483647"),
-        (["--temperature", "0"], "--temperature=0.0: must be positive and finite; --top-k 1 draws the likeliest word"),
+        (
+            ["--temperature", "0"],
+            "--temperature=0.0: must be positive and finite; --top-k 1 chooses the most likely word",
+        ),
         (["--temperature", "nan"], "--temperature=nan: must be positive and finite"),
         (["--seed", "-1"], "--seed -1: must be at least 0"),
         (["--temperature", "inf"], "--temperature=inf: must be positive and finite"),

@@ -83,7 +83,7 @@ def test_figures_of_labels_that_are_no_numbers_are_damage(labelled: Path):
     assert command("task=chunk", "labeller=majority", *FILES, "run_dir=r", main=label.main).code == 0
     results = json.loads(Path("r/results.json").read_text())
     Path("r/results.json").write_text(json.dumps(results | {"figures": {"test": float("nan")}}))
-    assert "r: results.json: not as the run wrote it" in command("r", "--json", "a.json", main=compare.main).err
+    assert "r: results.json: changed since the run wrote it" in command("r", "--json", "a.json", main=compare.main).err
 
 
 @pytest.mark.parametrize("error", [AttributeError("why"), NameError("why"), KeyError("why"), ValueError("why")])
@@ -108,7 +108,7 @@ def test_mistakes_of_labelling_are_reported_in_a_line(labelled: Path):
     few = "new.txt: line 1 has 1 of the 2 columns that are needed; task.word=0, task.label=2 and task.features=[1] name"
     assert few in command("r", "new.txt", main=tag.main).refused()
     for line_by_line, why in {
-        "they walk home now\n": "line 1 has 4 columns, and the run learnt from 3",
+        "they walk home now\n": "line 1 has 4 columns, and the run was trained on 3",
         "they walk home\n\nthe cat walks home now\n": "line 3 has 5 columns, and line 1 has 3; spaces part them",
         "they walk home\n\nthe cat walks\n": "line 1 has 'home' as a label, which the run does not have",
     }.items():

@@ -49,7 +49,7 @@ def test_weights_that_no_step_changes_are_on_the_disk_once(tmp_path: Path):
     assert train(config)["perplexity"] == results["perplexity"]  # goes on with the weights of best.pt
     (run / "results.json").unlink()
     (run / "best.pt").unlink()
-    with pytest.raises(UserError, match=r"best\.pt: is gone, and last\.pt has no weights of its own"):
+    with pytest.raises(UserError, match=r"best\.pt: is missing, and last\.pt has no weights"):
         train(config)
     assert not (run / "results.json").exists()
 

@@ -163,7 +163,7 @@ def test_mistakes_in_options_are_reported_in_a_line(folder: Path, arguments: lis
         (["ppmi", "--sets", "--analogies", "sets.txt"], "sets.txt, line 1: 'one two' is not four words"),
         (["ppmi"], "no similarity sets and no analogies are there; name them"),
         (["ppmi", "--neighbours", "w33"], "--neighbours w33: has no vector in ppmi; did you mean 'w3'?"),
-        (["sets.txt"], "sets.txt: no file of word vectors"),
+        (["sets.txt"], "sets.txt: not a file of word vectors"),
         (["absent"], "absent: no such file"),
         (["."], ".: has no vectors.bin; lmzoo vectors makes one; with method=type, of a language model"),
     ],

@@ -35,10 +35,10 @@ def test_a_file_is_the_one_that_its_run_wrote(tmp_path: Path):
     results.write_text(json.dumps(with_checksum(kept_files(b"123"))))
     check_recorded(file)
     results.write_text(json.dumps(with_checksum(kept_files(b"124"))))
-    with pytest.raises(UserError, match=r"vectors.bin: not as the run wrote it"):
+    with pytest.raises(UserError, match=r"vectors.bin: changed since the run wrote it"):
         check_recorded(file)
     results.write_text(json.dumps(with_checksum(kept_files(b"124")) | {"files": {}}))
-    with pytest.raises(UserError, match=r"results.json: not as the run wrote it"):
+    with pytest.raises(UserError, match=r"results.json: changed since the run wrote it"):
         check_recorded(file)
     for damaged in ("[]", '{"files": 3}', "{", '{"files": {"vectors.bin": [1]}}'):
         results.write_text(damaged)

@@ -105,7 +105,7 @@ def test_what_has_no_words_is_refused_before_it_is_read_to_its_end(tmp_path: Pat
     """A file of zeros takes no room on the disk, and 2**40 bytes would not fit into memory."""
     with (tmp_path / "zeros").open("wb") as stream:
         stream.truncate(1 << 40)
-    with pytest.raises(UserError, match="zeros: no text of words, as 1,048,576 bytes of it have no space"):
+    with pytest.raises(UserError, match="zeros: no text of words, as 1,048,576 bytes of it contain no space"):
         read_lines(tmp_path / "zeros")
 
 
@@ -135,7 +135,7 @@ def test_a_byte_order_mark_is_no_part_of_a_word(blocks: int, tmp_path: Path, mon
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        ("a b\nc d\n".encode("utf-16-le"), "line 1 has a null byte, which is no text; convert it to UTF-8 if it is"),
+        ("a b\nc d\n".encode("utf-16-le"), "line 1 has a null byte, which no text has; convert it to UTF-8 if it is"),
         (b"a\nb\nc\0d\ne\n", "line 3 has a null byte"),
         ("a b\n".encode("utf-16"), "not UTF-8 (line 1, byte 0) but UTF-16; convert it first"),
         (

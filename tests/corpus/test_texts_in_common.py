@@ -36,7 +36,7 @@ def corpus(*, condition: bool = False, **named: str | list[str]) -> list[str]:
 
 
 def test_a_text_that_train_has_twice_is_reported(texts: Path):
-    told = ["1 of the files of train have the text of another, which counts once more"]
+    told = ["1 of the files of train are duplicates, which are counted, too"]
     assert corpus(train="a.txt*") == told
     assert corpus(train=["a.txt", "b.txt", "copy"]) == told
     assert corpus(train=["a.txt", "b.txt"]) == corpus(train=["a.txt", "b.txt"], valid="10%") == []

@@ -184,9 +184,9 @@ LIKE = Layout(labels=["B-LOC", "O"], separator="spaces", width=4)
     [
         (CONLLU, LIKE, "is CoNLL-U, and train is no CoNLL-U"),
         ("We PRP B-NP\n", Layout(labels=[], separator="CoNLL-U", width=10), "is no CoNLL-U, and train is CoNLL-U"),
-        ("Rome\tNNP\tI-NP\n", LIKE, "line 1 has a tab, and the run learnt from columns that spaces part"),
+        ("Rome\tNNP\tI-NP\n", LIKE, "line 1 has a tab, and the run was trained on columns separated by spaces"),
         ("Rome NNP\n", LIKE, "line 1 has 2 of the 3 columns that are needed"),
-        ("Rome NNP I-NP O x\n", LIKE, "line 1 has 5 columns, and the run learnt from 4"),
+        ("Rome NNP I-NP O x\n", LIKE, "line 1 has 5 columns, and the run was trained on 4"),
         ("I was in Rome\n\nRome is so old\n", LIKE, "line 1 has 'Rome' as a label, which the run does not have"),
         (
             "Rome NNP I-NP\n",

@@ -118,7 +118,7 @@ def test_what_a_language_model_has_not_learnt_is_reported(folder: Path, labeller
     assert command(*options, "run_dir=r", main=label.main).code == 0
     log = Path("r/train.log").read_text()
     assert "lm: its training is not finished; these are the best weights so far" in log
-    assert "lm: has learnt from the first 40 tokens alone" in log
+    assert "lm: was trained on only the first 40 tokens" in log
     Path("lm").rename("other")
     Path("lm.txt").write_text("P\tthe walk ends\nQ\tthey walk\n" * 20)
     assert command(*model, "corpus.condition=true", "run_dir=lm").code == 0

@@ -164,7 +164,7 @@ def test_labels_that_figures_do_not_show_are_reported(tmp_path: Path):
     words = [f"x{i}" for i in range(11)]
     assert told(words, words) == ["train has 11 different labels in 11 places; are they in another column?"]
     assert told([*words, *words], words) == []
-    header = "train has the label 'POS' in its first line alone; is that line a header?"
+    header = "train has the label 'POS' only in its first line; is that line a header?"
     assert told(["POS", *["D", "N"] * 10], ["N"]) == [header]
     assert told(["POS", "D", "N"], ["N"]) == []
     names = ("train", "test")
@@ -174,7 +174,7 @@ def test_labels_that_figures_do_not_show_are_reported(tmp_path: Path):
     assert load_task(options, labellers.build(defaults("labeller", "majority")), "majority")[0].notes == [
         "test: 1 words are train's in another Unicode normal form, such as 'cafe\u0301'; normalize the texts"
     ]
-    twice = "train has labels that differ from others in case or blanks alone: "
+    twice = "train has labels that differ from others only in case or blanks: "
     assert told(["D", "N", "d", "N\u00a0"], ["N"]) == [f"{twice}'D'"]
 
 

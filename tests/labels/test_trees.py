@@ -32,8 +32,8 @@ def test_a_tree_is_read_and_written_with_other_labels(tmp_path: Path):
     [
         ("", "is empty"),
         ("(2 (2 a) (2 b)", "lacks 1 closing brackets"),
-        ("(2 a))", "goes on after its tree"),
-        ("(2 a) (2 b)", "goes on after its tree"),
+        ("(2 a))", "has text after its tree"),
+        ("(2 a) (2 b)", "has text after its tree"),
         ("2 a", "does not begin with a bracket"),
         (")", "does not begin with a bracket"),
         ("(2 (3 a))", "has a node with 1 children, node 1, label 2"),

@@ -40,7 +40,7 @@ def test_runs_that_do_not_belong_on_the_page_are_refused_in_a_line(zoo: Zoo, fol
     assert command("task=chunk", "labeller=majority", *columns, "run_dir=labels", main=label.main).code == 0
     ngram = folder_of_runs / "ngram"
     for runs, message in (
-        ([ngram, "other"], f"other: has other words than {ngram}; name runs of one vocabulary"),
+        ([ngram, "other"], f"other: has other words than {ngram}; name runs with the same vocabulary"),
         ([ngram, "labels"], "labels: is a run of labels; name runs of lmzoo train and lmzoo vectors"),
         ([ngram, "absent"], r"absent: not a run directory \(there is no such folder\)"),
         ([folder], "not a run directory"),

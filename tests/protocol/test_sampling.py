@@ -135,7 +135,7 @@ def test_words_that_are_not_allowed_are_never_drawn_and_the_others_keep_their_ra
     assert ((counts / times - expected).abs() <= 4 * (expected * (1 - expected) / times).sqrt() + 1e-6).all()
     assert torch.allclose(LOG_P[before, texts.tokens].double(), texts.logprobs), "scores are the model's"
     nowhere = torch.tensor([False, False, False, True])
-    with pytest.raises(UserError, match="every next word that may be drawn probability 0"):
+    with pytest.raises(UserError, match="every next word that may be sampled probability 0"):
         sample(Bigrams(), 1, seed=0, context="stream", allowed=nowhere)
 
 

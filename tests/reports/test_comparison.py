@@ -219,5 +219,5 @@ def test_runs_that_cannot_be_compared_are_named(tmp_path: Path):
     entries, others = collect([good, unfinished, damaged, tmp_path])
     assert [entry.folder for entry in entries] == [good]
     assert others[unfinished] == "unfinished"
-    assert "provenance.json: not as the run wrote it" in others[damaged]
+    assert "provenance.json: changed since the run wrote it" in others[damaged]
     assert others[tmp_path].startswith("not a run directory")  # the folder is beside it

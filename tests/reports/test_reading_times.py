@@ -331,7 +331,7 @@ def test_a_run_that_has_read_less_of_the_same_text_is_reported(folder: Path):
     for other, is_reported in (("again", False), ("part", True)):
         outcome = command("all", other, str(table(folder / "t.tsv", rows)), main=reading.main)
         assert outcome.code == 0, outcome
-        assert ("part: has learnt from the first 200 tokens alone" in outcome.err) == is_reported
+        assert ("part: was trained on only the first 200 tokens" in outcome.err) == is_reported
 
 
 def test_a_table_of_few_words_and_a_run_without_words_are_refused(

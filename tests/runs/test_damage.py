@@ -75,8 +75,8 @@ def add_to_corpus(option: str) -> Callable[[Path], object]:
         (truncate, "damaged, or no checkpoint of lmzoo"),
         (randomise, "damaged, or no checkpoint of lmzoo"),
         (lambda file: file.write_bytes(b""), "damaged, or no checkpoint of lmzoo"),
-        (flip_a_bit, "not as the run wrote it (its own checksum is another, or gone)"),
-        (forget_the_checksum, "not as the run wrote it (its own checksum is another, or gone)"),
+        (flip_a_bit, "changed since the run wrote it (its own checksum differs or is missing)"),
+        (forget_the_checksum, "changed since the run wrote it (its own checksum differs or is missing)"),
         (pickle_code, "damaged, or no checkpoint of lmzoo"),
         (pickle_code_in_an_archive, "damaged, or no checkpoint of lmzoo"),
         (save_weights_alone, "no checkpoint of lmzoo"),
@@ -110,7 +110,7 @@ def test_damaged_best_weights_are_not_measured(run: Path):
     assert command(*SMALL, f"run_dir={run}").code == 0
     (run / "results.json").unlink()
     flip_a_bit(run / "best.pt")
-    assert "best.pt: not as the run wrote it" in command(*SMALL, f"run_dir={run}").refused()
+    assert "best.pt: changed since the run wrote it" in command(*SMALL, f"run_dir={run}").refused()
     assert not (run / "results.json").exists()
 
 
@@ -121,8 +121,8 @@ def test_damaged_best_weights_are_not_measured(run: Path):
         ("config.yaml", b"\xff\xfe", "config.yaml: cannot be read ("),
         ("config.yaml", b"", "config.yaml: no configuration of a run; "),
         ("provenance.json", b"[{", "provenance.json: damaged ("),
-        ("provenance.json", b"[{}]", "provenance.json: not as the run wrote it (its own"),
-        ("provenance.json", b"[]", "provenance.json: not as the run wrote it (its own"),
+        ("provenance.json", b"[{}]", "provenance.json: changed since the run wrote it (its own"),
+        ("provenance.json", b"[]", "provenance.json: changed since the run wrote it (its own"),
         ("results.json", b"{", "results.json: damaged ("),
     ],
 )
@@ -138,7 +138,7 @@ def test_a_damaged_run_directory(name: str, data: bytes, message: str, run: Path
     [
         (lambda run: (run / "config.yaml").unlink(), "not a run directory (it has no config.yaml)"),
         (lambda run: (run / "best.pt").unlink(), "has no best.pt yet; train it first"),
-        (lambda run: flip_a_bit(run / "best.pt"), "best.pt: not as the run wrote it"),
+        (lambda run: flip_a_bit(run / "best.pt"), "best.pt: changed since the run wrote it"),
         (lambda run: pickle_code(run / "best.pt"), "best.pt: damaged, or no checkpoint of lmzoo; "),
         (lambda run: (run / "vocabulary.txt").write_text("a\na\n"), "vocabulary.txt: damaged (a vocabulary is a list"),
         (

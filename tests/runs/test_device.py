@@ -28,10 +28,10 @@ def test_a_name_is_a_device_that_is_there(gpus: int, mps: bool, names: dict[str,
     assert {name: str(resolve_device(name)) for name in names} == names
     assert "cuda" not in "".join(names) or os.environ["CUBLAS_WORKSPACE_CONFIG"], "deterministic=true needs it later on"
     absent = f"cuda:{gpus}"
-    with pytest.raises(UserError, match=f"device={absent}: there is no such device here; choose from: auto, cpu"):
+    with pytest.raises(UserError, match=f"device={absent}: no such device on this machine; choose from: auto, cpu"):
         resolve_device(absent)
     if not gpus:
-        with pytest.raises(UserError, match="device=cuda: there is no such device here"):
+        with pytest.raises(UserError, match="device=cuda: no such device on this machine"):
             resolve_device("cuda")
 
 

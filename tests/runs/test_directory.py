@@ -36,7 +36,7 @@ def test_resuming_on_another_text(folder: Path):
     before = contents(folder / "run")
     Path("text.txt").write_text("b b a\n" * 18)
     message = command(*options).refused()
-    assert "run: was trained on another text than corpus text is now (unlike: train, valid, test)" in message
+    assert "run: corpus text has changed since the run was trained (different: train, valid, test)" in message
     assert "restore that text, or choose another run_dir" in message
     assert contents(folder / "run") == before
 
@@ -51,7 +51,7 @@ def test_another_text_is_reported_with_the_notes_that_differ(
     corpus = Corpus("pydoc", "stream", Vocabulary(["<eos>"]), {}, {"train": "1"}, notes={"python": "3.12", "os": "any"})
     (tmp_path / "best.pt").touch()
     monkeypatch.setattr(Run, "trained_on", lambda _: {"name": "pydoc", "sha256": {"train": "0"}, **then})
-    with pytest.raises(UserError, match=re.escape(f"(unlike: train{told}")):
+    with pytest.raises(UserError, match=re.escape(f"(different: train{told}")):
         Run(tmp_path).check_text(corpus)
 
 

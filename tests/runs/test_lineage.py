@@ -126,7 +126,7 @@ def test_a_finished_run_is_not_reported_for_another_source(texts: Path, kind: st
     assert entry["made_from"] == {option: {name: sha256(learnt.read_bytes())}}
     make(1)
     refused = command(*options, "run_dir=made", main=main).refused()
-    assert f"made: was made from another {option} than {name} is now; restore it" in refused
+    assert f"made: was started with another version of {option}={name}; restore it" in refused
 
 
 def test_what_is_gone_is_missed_only_where_it_is_read(texts: Path):
@@ -146,7 +146,7 @@ def test_a_stopped_run_does_not_go_on_with_another_source(texts: Path, kind: str
         assert command(*options, "run_dir=made", main=main).code == 130
     make(1)
     refused = command(*options, "run_dir=made", main=main).refused()
-    assert f"made: was made from another {option} than {name} is now" in refused
+    assert f"made: was started with another version of {option}={name}" in refused
     make(0)
     assert "resumed at step 3" in command(*options, "run_dir=made", main=main).out
 

@@ -43,7 +43,7 @@ def test_a_summary_has_every_figure():
 def test_results_are_those_that_a_run_wrote():
     assert checked(with_checksum(RESULTS)) == RESULTS
     for wrong in ([], RESULTS, with_checksum(RESULTS) | {"seed": 4}, RESULTS | {CHECKSUM: "0"}):
-        with pytest.raises(UserError, match="not as the run wrote it"):
+        with pytest.raises(UserError, match="changed since the run wrote it"):
             checked(wrong)
 
 

@@ -98,7 +98,7 @@ def test_words_in_another_order_are_noticed(run: Path):
     words[1], words[2] = words[2], words[1]
     (run / "vocabulary.txt").write_text("\n".join(words))
     line = command(str(run), main=evaluate.main).refused()
-    assert "vocabulary.txt: not as the run wrote it (its checksum in results.json is another)" in line
+    assert "vocabulary.txt: changed since the run wrote it (its checksum in results.json is another)" in line
     (run / "results.json").unlink()
     line = command(str(run), main=evaluate.main).refused()
     assert "vocabulary.txt: not the words that best.pt was trained with" in line
@@ -108,7 +108,7 @@ def test_files_are_those_that_a_finished_run_wrote(run: Path):
     config, results, weights = run / "config.yaml", run / "results.json", run / "best.pt"
     sound = config.read_text()
     config.write_text(sound.replace("seed: ", "seed: 1"))
-    assert command(str(run), main=compare.main).err.startswith(f"{run}: config.yaml: not as the run wrote it")
+    assert command(str(run), main=compare.main).err.startswith(f"{run}: config.yaml: changed since the run wrote it")
     config.write_text(sound)
     edit(results, put("perplexity", "test", value=3.0))
     assert "results.json: has 3.00, so a file of the run was changed" in command(str(run), main=evaluate.main).err
@@ -214,6 +214,6 @@ def test_one_number_that_is_another_is_noticed(run: Path, name: str):
         saved = torch.load(run / name, weights_only=True)
         saved["model"]["output.bias"][0] += 1e-3
         torch.save(saved, run / name)
-    assert f"{run / name}: not as the run wrote it" in command(*SMALL, f"run_dir={run}").refused()
+    assert f"{run / name}: changed since the run wrote it" in command(*SMALL, f"run_dir={run}").refused()
     if name == "best.pt":
-        assert "not as the run wrote it" in command(str(run), main=evaluate.main).refused()
+        assert "changed since the run wrote it" in command(str(run), main=evaluate.main).refused()

@@ -311,6 +311,6 @@ def test_a_schedule_of_one_s_own_that_is_none_is_refused(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("value", [object(), np.float64(1), len, torch.eye(3).to_sparse()])
 def test_a_state_that_could_not_be_read_again_is_refused_as_it_is_saved(value: Any, tmp_path: Path):
     run = Run(tmp_path)
-    with pytest.raises(UserError, match=r"a checkpoint cannot hold a .*; let state_dict return"):
+    with pytest.raises(UserError, match=r"a checkpoint cannot contain a .*; let state_dict return"):
         run.save("last.pt", {"optimizer": {"state": [value]}})
     assert not run.names()

@@ -95,7 +95,7 @@ def test_the_log_ends_with_what_ended_the_run(tmp_path: Path, monkeypatch: pytes
 
 def test_bfloat16_is_for_models_that_allow_it(tmp_path: Path):
     exact = [*TEXT, *QUICK, "model=loglinear", "model.training=minibatch"]
-    with pytest.raises(UserError, match=r"^trainer\.precision=bfloat16: the model computes in float32 alone; set "):
+    with pytest.raises(UserError, match=r"^trainer\.precision=bfloat16: the model supports only float32; set "):
         train(configuration(tmp_path / "exact", *exact, "trainer.precision=bfloat16"))
     assert not (tmp_path / "exact").exists()
 

@@ -33,7 +33,9 @@ class Constrained(LanguageModel):
     def __init__(self, product: Product, base: LanguageModel | None = None):
         super().__init__()
         if base is not None and shares(base) is not None:
-            raise UserError("a model with a label for each line takes no pattern", "choose a run without labels")
+            raise UserError(
+                "a model with a label for each line does not support patterns", "choose a run without labels"
+            )
         self.product, self.vocabulary_size = product, len(product.classes)
         self.base = () if base is None else (base,)  # no submodule: its mode and device are its own
         dead = torch.nn.functional.pad(product.automaton.table(), (0, 0, 0, 1), value=-1)  # row -1 after a mismatch

@@ -71,7 +71,7 @@ def fill(model: LanguageModel, pattern: Pattern, k: int, *, samples: int = 0, se
         not determined which words of a sentence are in which gap.
     """
     if len(pattern.sequences) != 1 or pattern.sequences[0].negated:
-        raise UserError(f"'{pattern.text}': is not one sentence with gaps", "lmzoo ask takes other patterns")
+        raise UserError(f"'{pattern.text}': is not one sentence with gaps", "lmzoo ask supports other patterns")
     (places,) = pattern.sequences
     if len(places.gaps) > 1:
         problem = f"'{pattern.text}': has several gaps of any number of words, so their words are not determined"

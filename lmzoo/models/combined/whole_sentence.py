@@ -107,7 +107,7 @@ class WholeSentence(WrapperModel):
         numbers = self.noise * int((train == EOS_ID).sum()), max(self.samples // CHOICE, 2), self.samples
         noise, trial, fresh = (sample_sentences(p_0, number, random) for number in numbers)
         self.keys = frequent(features, [train, noise], self.min_count)
-        log.info("%s features, %s samples to learn from", f"{len(self.keys):,}", f"{numbers[0]:,}")
+        log.info("%s features, %s noise samples", f"{len(self.keys):,}", f"{numbers[0]:,}")
         self.weights = self._strongest(Contrast(self._matrix(train), self._matrix(noise)), valid, trial)
         self.estimated.copy_(torch.tensor(log_normaliser(self._matrix(fresh) @ self.weights)))
         self.keys, self.weights = self.keys.to(device), self.weights.to(device)

@@ -131,7 +131,7 @@ class Features:
             count = torch.searchsorted(self.pairs, (row + 1) * self.outcomes) - first
             begin, end = end, end + int(count.sum())
             if end > MOST_PAIRS:
-                raise UserError(f"{end:,} features or more hold of the text's contexts", "leave out skips over words")
+                raise UserError(f"{end:,} features or more occur in the text's contexts", "leave out skips over words")
             owner, feature = ranges(first, count)  # (K,)
             y = self.outcome(feature)
             suffix = finest(levels, pairs, shorter[owner], y, self.outcomes) if levels else owner[:0]

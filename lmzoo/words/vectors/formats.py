@@ -87,7 +87,7 @@ def read_vectors(path: Path) -> WordVectors:
                 raise
             form, advice = non_utf8_format(begin)
             known = advice if form else "word2vec's formats, GloVe's text and fastText's models can be read"
-            raise UserError(f"{file}: no file of word vectors ({form or shortened(error)})", known) from None
+            raise UserError(f"{file}: not a file of word vectors ({form or shortened(error)})", known) from None
 
 
 class _Source:

@@ -174,13 +174,13 @@ def test_runs_that_may_surprise_are_named(runs: list[str], corpus: Corpus, tmp_p
     assert f"{unfinished}: its training is not finished" in caplog.text
     mixture(runs, dataclasses.replace(corpus, context="sentence"), "token")
     assert f"{runs[0]}: was trained with corpus.context=stream, and here it is sentence" in caplog.text
-    assert "has learnt from" not in caplog.text
+    assert "was trained on only" not in caplog.text
     part = shutil.copytree(runs[0], tmp_path / "part")
     for name in ("config.yaml", "best.pt"):
         keys = ("trainer",) if name == "config.yaml" else ("config", "trainer")
         edit(part / name, put(*keys, "first_tokens", value=1000))
     mixture([str(part)], corpus, "token")
-    assert f"{part}: has learnt from the first 1,000 tokens alone" in caplog.text
+    assert f"{part}: was trained on only the first 1,000 tokens" in caplog.text
 
 
 def test_a_word_that_one_model_does_not_have_is_unknown(

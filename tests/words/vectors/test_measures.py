@@ -141,7 +141,7 @@ def test_words_that_are_cut_inside_a_letter_are_read(form: Format, tmp_path: Pat
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "no file of word vectors"),
+        (b"", "not a file of word vectors"),
         (b"word\n", "a vector has 0 numbers, and 1 to 16,384 are read"),
         (b"a 1 2\nb 1\n", "vector 2 has not 2 numbers"),
         (b"a 1 2\nb 1 2 3\n", "vector 2 has not 2 numbers"),  # or it is the word "b 1"
@@ -196,7 +196,7 @@ def test_vectors_are_read_behind_a_byte_order_mark_and_packed(tmp_path: Path):
         assert read_vectors(tmp_path / name).words == ["king", "queen"]
     (tmp_path / "z").write_bytes(gzip.compress(gzip.compress(data)))
     with pytest.raises(
-        UserError, match=r"z: no file of word vectors \(gzip once more\); decompress it, and compress it once"
+        UserError, match=r"z: not a file of word vectors \(gzip once more\); decompress it, and compress it once"
     ):
         read_vectors(tmp_path / "z")
 
@@ -207,5 +207,5 @@ def test_a_binary_file_with_a_space_in_a_word_or_a_part_missing_is_refused(tmp_p
     spaced, whole = (encoded(WordVectors(["the", name, "of"], matrix), "word2vec") for name in ("New York", "York"))
     for wrong in (spaced, *(whole[:end] for end in range(4, len(whole) - 1))):
         (tmp_path / "v").write_bytes(wrong)
-        with pytest.raises(UserError, match="no file of word vectors"):
+        with pytest.raises(UserError, match="not a file of word vectors"):
             read_vectors(tmp_path / "v")

@@ -46,7 +46,7 @@ def test_what_unpacks_out_of_proportion_is_refused(module: str, tmp_path: Path):
             stream.write(block * (32_000_000 // len(block)))
         assert files[-1].stat().st_size < 150_000
     told, grown = read_apart(*files)
-    assert all("no file of word vectors" in line or "more than 50 times as large" in line for line in told)
+    assert all("not a file of word vectors" in line or "more than 50 times as large" in line for line in told)
     assert "more than 50 times as large" in told[0]
     assert grown < 100  # 32 MB of lines took 500
 
@@ -59,7 +59,7 @@ def test_a_file_with_holes_is_refused_at_once(tmp_path: Path):
             stream.write(head)
             stream.truncate(1 << 40)
     told, grown = read_apart(*files)
-    assert all("no file of word vectors" in line for line in told)
+    assert all("not a file of word vectors" in line for line in told)
     assert grown < 100
 
 

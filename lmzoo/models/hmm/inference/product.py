@@ -156,7 +156,7 @@ class Product:
             at = self.target[edge].cpu()
             prior = self.chain.step_forward(here, self.left[self.target[edge]])
         raise UserError(
-            f"a sentence has over {LONGEST_SENTENCE:,} words", "ask for fewer, such as by the pattern ..100"
+            f"a sentence has over {LONGEST_SENTENCE:,} words", "limit the number of words, such as by the pattern ..100"
         )
 
     def _choices(self, message: Tensor, t: int | None) -> Tensor:
