@@ -63,7 +63,7 @@ class Entry:
         text: the key that comparable runs share: the texts of valid and test, how much of them was read, vocabulary and
             context; for labels the texts, or the folded one, the unit of labels, and the measure.
         words: the size of the vocabulary.
-        learnt_from: the key that repetitions share besides options: the text of train, sources, and precision.
+        train_key: the key that repetitions share besides options: the text of train, sources, and precision.
     """
 
     folder: Path

@@ -50,7 +50,7 @@ def test_another_text_is_reported_with_the_notes_that_differ(
 ):
     corpus = Corpus("pydoc", "stream", Vocabulary(["<eos>"]), {}, {"train": "1"}, notes={"python": "3.12", "os": "any"})
     (tmp_path / "best.pt").touch()
-    monkeypatch.setattr(Run, "trained_on", lambda _: {"name": "pydoc", "sha256": {"train": "0"}, **then})
+    monkeypatch.setattr(Run, "recorded_corpus", lambda _: {"name": "pydoc", "sha256": {"train": "0"}, **then})
     with pytest.raises(UserError, match=re.escape(f"(different: train{told}")):
         Run(tmp_path).check_text(corpus)
 

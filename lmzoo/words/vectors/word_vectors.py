@@ -30,7 +30,7 @@ class WordVectors:
         (True, False, (200,))
 
     Args:
-        of_another: the (d,) vector of a word that is not among them, where its characters give it one.
+        oov_vector: the (d,) vector of a word that is not among them, where its characters give it one.
     """
 
     words: list[str]
