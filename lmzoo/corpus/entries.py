@@ -165,7 +165,7 @@ class TextOptions(FormOptions, WordsOptions):
 @corpora.register("text")
 @configured(TextOptions)
 def text(options: TextOptions) -> Corpus:
-    """UTF-8 files of one's own, one sentence a line, words separated by spaces; docs/corpora.md."""
+    """Your own UTF-8 files, one sentence per line, words separated by spaces; docs/corpora.md."""
     context, train, vocabulary, reverse = options.context, options.train, options.vocabulary, options.reverse
     min_count, max_size, unknown = options.min_count, options.max_size, options.unknown
     splits = {"train": train, "valid": options.valid, "test": options.test}

@@ -71,7 +71,7 @@ class BiRNNOptions(DescentOptions):
 
 @labellers.register("birnn")
 class BiRNN(NetworkLabeller[Network], ChainLabeller):
-    """Recurrent layers in both directions over words, their letters and other columns."""
+    """Bidirectional recurrent network over words, their letters and other columns."""
 
     @configured(BiRNNOptions)
     def __init__(self, options: BiRNNOptions):

@@ -109,7 +109,7 @@ class HmmTaggerOptions(Options):
 
 @labellers.register("hmm_tagger")
 class HmmTagger(Labeller):
-    """TnT: states are a tag and whether the word begins with a capital; unknown words emit by their endings."""
+    """TnT: states are pairs of tag and capitalization; unknown words are scored by their suffixes."""
 
     @configured(HmmTaggerOptions)
     def __init__(self, options: HmmTaggerOptions):

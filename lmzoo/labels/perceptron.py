@@ -34,7 +34,8 @@ class PerceptronOptions(LexicalOptions):
 
 @labellers.register("perceptron")
 class Perceptron(LexicalChain):
-    """After each sentence the features of its labels gain 1, and those of the best labels lose 1 (Figure 1).
+    """After each sentence, 1 is added to the weights of its labels' features, and subtracted from those of the best
+    labels (Figure 1).
 
     A step is an epoch. The weights are the mean over all sentences of all epochs.
 

@@ -145,7 +145,7 @@ class PlateauOptions(Options):
 @schedules.register("plateau")
 @configured(PlateauOptions)
 def plateau(optimizer: Optimizer, steps_per_epoch: int, steps: int, options: PlateauOptions) -> ReduceLROnPlateau:
-    """Times ``factor`` when validation has not improved for more than ``patience`` checks."""
+    """Learning rate times ``factor`` when validation has not improved for more than ``patience`` checks."""
     return ReduceLROnPlateau(optimizer, factor=options.factor, patience=options.patience, threshold=0.0)
 
 

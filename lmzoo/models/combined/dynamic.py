@@ -59,7 +59,7 @@ class DynamicOptions(Options):
 
 @models.register("dynamic")
 class Dynamic(WrapperModel):
-    """A trained model whose weights w follow the text: after every segment of n tokens, which were scored before,
+    """Dynamic evaluation: the weights w of a trained model are updated after every segment of n tokens is scored,
 
         sgd:  w ← w − η g + λ (w_0 − w),
         rms:  w ← w − η g / (r + ε) + min(1, λ r / r̄) (w_0 − w).

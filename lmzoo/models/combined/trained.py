@@ -12,11 +12,11 @@ from lmzoo.protocol.model import LanguageModel, Trained, models
 
 
 class CompositeModel(LanguageModel):
-    """A model made of trained models. They are in the checkpoint of its own run, with their options."""
+    """A model composed of trained models, which are in the checkpoint of its own run, with their options."""
 
     components: Iterable[LanguageModel]
     of_sentences: bool = False
-    """Whether models of whole sentences will do."""
+    """Whether the models may assign probabilities only to whole sentences."""
 
     @classmethod
     def takes_steps(cls, options: Mapping[str, Any]) -> bool:
@@ -29,7 +29,7 @@ class CompositeModel(LanguageModel):
         self.components = nn.ModuleList()  # pyright: ignore[reportAttributeAccessIssue]
 
     def set_components(self, options: Sequence[Mapping[str, Any]], components: Iterable[LanguageModel]) -> None:
-        """Be made of these models, which do not learn any more; ``options`` are what each is built from."""
+        """Set the models, which are not trained any further, and the ``options`` from which each is built."""
         device = self.device
         self.component_options = list(options)
         self.components = nn.ModuleList(components)  # pyright: ignore[reportAttributeAccessIssue]
@@ -64,7 +64,7 @@ class CompositeModel(LanguageModel):
 
 
 class WrapperModel(CompositeModel):
-    """A model made of the model of one run, which may read ``further`` ones."""
+    """A model around the model of one run, which may read ``further`` runs."""
 
     def __init__(self, vocabulary_size: int, run: str | None, *further: str):
         super().__init__(vocabulary_size)

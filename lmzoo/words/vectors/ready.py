@@ -25,7 +25,7 @@ class TypeOptions(MethodOptions):
 
 @methods.register("type")
 class TypeVectors(Method):
-    """The vectors of a run of ``lmzoo train``: what a language model has learnt of each word, whatever its context."""
+    """The vectors of a run of ``lmzoo train``: the static word vectors of a language model."""
 
     @configured(TypeOptions)
     def __init__(self, options: TypeOptions):
@@ -52,7 +52,7 @@ class JoinedOptions(MethodOptions):
 
 @methods.register("joined")
 class Joined(Method):
-    """Vectors side by side, each of unit length and then times its weight. So a cosine is a weighted mean of cosines.
+    """Concatenated vectors, each of unit length and then times its weight. So a cosine is a weighted mean of cosines.
 
     The mean weighs by the weights' squares.
     """

@@ -197,9 +197,9 @@ class Word2Vec(Method):
 
 @methods.register("skipgram")
 class SkipGram(Word2Vec):
-    """Skip-gram: a word w tells each of its contexts c apart from noise, σ(v_w · v'_c) (equation 4).
+    """Skip-gram: a word w discriminates each of its contexts c from noise, σ(v_w · v'_c) (equation 4).
 
-    With hierarchical softmax (equation 3) a context tells its word, as in word2vec.c: -log p(w | v_c).
+    With hierarchical softmax (equation 3) a context predicts its word, as in word2vec.c: -log p(w | v_c).
     """
 
     def of_words(self, words: Tensor) -> Tensor:
@@ -237,7 +237,7 @@ class CBOWOptions(Word2VecOptions):
 
 @methods.register("cbow")
 class CBOW(Word2Vec):
-    """Continuous bag of words: the mean h of its contexts' vectors tells a word apart from noise, σ(h · v'_w)."""
+    """Continuous bag of words: the mean h of its contexts' vectors discriminates a word from noise, σ(h · v'_w)."""
 
     @configured(CBOWOptions)
     def __init__(self, options: CBOWOptions):
