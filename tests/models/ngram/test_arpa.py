@@ -226,7 +226,7 @@ def test_words_that_stand_alone_are_reported(tmp_path: Path, caplog: pytest.LogC
     assert told(words, table, corpus.vocabulary) == [
         "FILE: does not have 1 word of the corpus (zebra), which it reads as <unk>",
         "FILE: the corpus does not have 1 word of the file (Dog), so they are unknown; "
-        "corpus.vocabulary=FILE takes them",
+        "corpus.vocabulary=FILE includes them",
     ]
     closed = replace(table, logprob=table.logprob.clone())
     closed.logprob[words.index("<unk>")] = -math.inf
