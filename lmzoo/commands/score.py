@@ -17,6 +17,7 @@ from lmzoo.core.errors import UserError, for_output, pluralize, printable, print
 from lmzoo.core.files import text_ending, write_output
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
+from lmzoo.corpus.lines import line_numbers
 from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.protocol.abilities import Matches
@@ -238,7 +239,7 @@ _ROWS = ("%s\t%.4f\tfalse\n", "%s\t%.4f\ttrue\n", "%s\t%.4f\ttrue\n\n")
 
 def _as_words(lines: Lines, arguments: argparse.Namespace) -> Iterator[str]:
     """Format one word per line, in the selected unit, with an empty line after each line of the text."""
-    words = [*chain.from_iterable(lines.words)]
+    words = lines.all_words()
     cells: list[Any] = [None] * (2 * len(words))
     cells[::2], cells[1::2] = _shown(words), (lines.logprobs * UNITS[arguments.unit]).tolist()
     kinds = lines.known.long() + (lines.tokens == EOS_ID)
@@ -247,12 +248,11 @@ def _as_words(lines: Lines, arguments: argparse.Namespace) -> Iterator[str]:
 
 def _as_sums(lines: Lines, arguments: argparse.Namespace) -> Iterator[str]:
     """Format the sums of each line, in the selected unit."""
-    words = [*lines.words]
     logprobs, of_known, unknown = lines.sums()
-    unit, texts = UNITS[arguments.unit], _shown([" ".join(line[:-1]) for line in words])
+    unit, texts, lengths = UNITS[arguments.unit], _shown(lines.texts()), line_numbers(lines.tokens).bincount().tolist()
     sums = ([value * unit for value in column] for column in (logprobs, of_known))
-    cells = zip(*sums, map(len, words), unknown, texts, strict=True)
-    yield "%.4f\t%.4f\t%d\t%d\t%s\n" * len(words) % tuple(chain.from_iterable(cells))
+    cells = zip(*sums, lengths, unknown, texts, strict=True)
+    yield "%.4f\t%.4f\t%d\t%d\t%s\n" * len(texts) % tuple(chain.from_iterable(cells))
 
 
 def _shown(texts: list[str]) -> list[str]:

@@ -15,6 +15,7 @@ from lmzoo.core.files import read_lines
 from lmzoo.core.progress import reading
 from lmzoo.corpus import EOS, Context, Vocabulary
 from lmzoo.corpus.conditions import label_numbers, split_labels, unlabelled
+from lmzoo.corpus.form import PLAIN
 from lmzoo.corpus.lines import by_line, line_sums
 from lmzoo.corpus.tokenizer import ptb, words
 from lmzoo.corpus.vocabulary import UNK, utf8
@@ -170,12 +171,26 @@ class Lines(NamedTuple):
         tokens: (N,) indices of the words.
         logprobs: (N,) log p of each word given the preceding text, in nats; float64.
         known: (N,) bool, whether the word is among `known_words`.
+        text: the terminated lines, if their words are those of `str.split`.
     """
 
     words: Iterable[list[str]]
     tokens: Tensor
     logprobs: Tensor
     known: Tensor
+    text: str | None = None
+
+    def all_words(self) -> list[str]:
+        """The N words of all lines; `words` is exhausted then."""
+        if self.text is None:
+            return [*chain.from_iterable(self.words)]
+        return self.text.replace("\n", f" {EOS} ").split()
+
+    def texts(self) -> list[str]:
+        """The lines without `<eos>`, words separated by single spaces; `words` is exhausted then."""
+        if self.text is None or not _single_spaced(self.text):
+            return [" ".join(line[:-1]) for line in self.words]
+        return self.text.removesuffix("\n").split("\n")
 
     def sums(self) -> tuple[list[float], list[float], list[int]]:
         """`Line.logprob`, `Line.logprob_of_known` and `Line.unknown` of all lines."""
@@ -187,6 +202,13 @@ class Lines(NamedTuple):
         """Iterate over the lines."""
         logprobs, known = (by_line(column, self.tokens) for column in (self.logprobs, self.known))
         return map(Line, self.words, logprobs, known, *self.sums())
+
+
+def _single_spaced(text: str) -> bool:
+    """Whether the only white space of terminated lines is a single space between words."""
+    if not text.replace("\n", "").isprintable():  # other white space is not printable
+        return False
+    return not any(space in f"\n{text}" for space in ("  ", " \n", "\n "))
 
 
 def scored_groups(
@@ -210,6 +232,7 @@ def scored_groups(
             logprobs = torch.cat([logprobs for _, logprobs in open_line])
             order = vocabulary.text_order(tokens)
             tokens, logprobs = tokens[order], logprobs[order]
+            text = None
             if part.text is None:
                 words = ([vocabulary.words[token] for token in line.tolist()] for line in by_line(tokens, tokens))
             else:
@@ -217,7 +240,7 @@ def scored_groups(
                 words = ([*words_of(line), EOS] for line in text.removesuffix("\n").split("\n"))
             if model.open_vocabulary:
                 known = known_words(model, vocabulary)
-            yield Lines(words, tokens, logprobs, known[tokens])
+            yield Lines(words, tokens, logprobs, known[tokens], text if vocabulary.form == PLAIN else None)
             open_line.clear()
 
 
