@@ -1,8 +1,10 @@
 """What a run directory is, where it may be, and which run may go on in it."""
 
+import io
 import os
 import re
 import stat
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
@@ -95,13 +97,17 @@ def test_saved_files_follow_the_umask(run: Path):
 
 
 @pytest.mark.parametrize("work", [score, evaluate])
-def test_a_command_reads_weights_once_and_sums_them_once(
+def test_a_command_reads_and_sums_weights_once_and_opens_few_files(
     work: ModuleType, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     (tmp_path / "text").write_text("w1 w2\n")
-    read, summed = [], []
-    load, checksum = torch.load, directory.checkpoint_sha256
+    read, summed, opened = [], [], Counter[str]()
+    load, checksum, opens = torch.load, directory.checkpoint_sha256, io.open
     monkeypatch.setattr(torch, "load", lambda file, **how: read.append(file.name) or load(file, **how))
     monkeypatch.setattr(directory, "checkpoint_sha256", lambda saved: summed.append(len(saved)) or checksum(saved))
+    monkeypatch.setattr(io, "open", lambda file, *how, **more: opened.update([str(file)]) or opens(file, *how, **more))
     assert command(str(finished), str(tmp_path / "text"), main=work.main).code == 0
     assert (read, len(summed)) == (["best.pt"], 1)
+    of_run = {Path(file).name: number for file, number in opened.items() if Path(file).parent == finished}
+    assert opened[str(tmp_path / "text")] == 2  # one of them to compare its checksum with that of train
+    assert of_run == {"best.pt": 1, "config.yaml": 3, "vocabulary.txt": 3, "results.json": 1, "provenance.json": 1}
