@@ -194,9 +194,9 @@ class Lines(NamedTuple):
 
     def sums(self) -> tuple[list[float], list[float], list[int]]:
         """`Line.logprob`, `Line.logprob_of_known` and `Line.unknown` of all lines."""
-        columns = (self.logprobs, self.logprobs.where(self.known, 0.0), (~self.known).long())
-        logprob, of_known, unknown = (line_sums(column, self.tokens).tolist() for column in columns)
-        return logprob, of_known, unknown
+        logprob = line_sums(self.logprobs, self.tokens).tolist()
+        of_known = line_sums(self.logprobs.where(self.known, 0.0), self.tokens).tolist()
+        return logprob, of_known, line_sums((~self.known).long(), self.tokens).tolist()
 
     def each(self) -> Iterator[Line]:
         """Iterate over the lines."""
@@ -230,18 +230,19 @@ def scored_groups(
         if part.text is None or part.text.endswith(b"\n"):
             tokens = torch.cat([part.tokens for part, _ in open_line])
             logprobs = torch.cat([logprobs for _, logprobs in open_line])
-            order = vocabulary.text_order(tokens)
-            tokens, logprobs = tokens[order], logprobs[order]
-            text = None
-            if part.text is None:
+            text = None if part.text is None else b"".join(part.text for part, _ in open_line if part.text is not None)
+            open_line.clear()
+            if vocabulary.form.reverse:
+                order = vocabulary.text_order(tokens)
+                tokens, logprobs = tokens[order], logprobs[order]
+            if text is None:
                 words = ([vocabulary.words[token] for token in line.tolist()] for line in by_line(tokens, tokens))
             else:
-                text = b"".join(part.text for part, _ in open_line).decode("utf-8", "surrogatepass")
+                text = text.decode("utf-8", "surrogatepass")
                 words = ([*words_of(line), EOS] for line in text.removesuffix("\n").split("\n"))
             if model.open_vocabulary:
                 known = known_words(model, vocabulary)
             yield Lines(words, tokens, logprobs, known[tokens], text if vocabulary.form == PLAIN else None)
-            open_line.clear()
 
 
 def scored(
