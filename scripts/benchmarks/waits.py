@@ -179,7 +179,7 @@ def commands(folder: Path, kenlm: Path, english: Path) -> dict[str, list[Row]]:
     lmplz = [kenlm / "lmplz", "-o5", "-S4G", "--discount_fallback", "--arpa", "arpa", "--text", folder / "train"]
     read = [*LMZOO, "train", "model=arpa", f"model.path={arpa}", *estimate(folder)[1:], NEW]
     binary = [kenlm / "build_binary", "probing", arpa, "binary"]
-    lines = [[*LMZOO, "score", run, folder / text, "--sums"] for text in ("line", "10")]
+    line, lines = ([*LMZOO, "score", run, folder / text, "--sums"] for text in ("line", "10"))
     four, imports = sweep("1,2,3,4", "seed=5"), [sys.executable, "-c", "import torch"]
     return {
         "start": [Row("`lmzoo train` of an n-gram; `import torch`", "s", 1, train, imports, "")],
@@ -188,7 +188,7 @@ def commands(folder: Path, kenlm: Path, english: Path) -> dict[str, list[Row]]:
             *beside_query("score", "word", "1.7", "fixed cost 1.15 s"),
             *beside_query("score --sums", "sentence", "1.5", "fixed cost 1.15 s"),
         ],
-        "line": [Row("`score --sums`, 10 million words in a line; in lines", "s", 1, *lines, "1,100 MiB")],
+        "line": [Row("`score --sums`, 10 million words in a line; in lines", "s", 1, line, lines, "1,100 MiB")],
         "arpa": [
             Row("`model=arpa` of 23 million n-grams; `build_binary`", "s", 1, read, binary, "20 s, 1,200 MiB"),
             Row("`export` of them", "s", 1, [*LMZOO, "export", run, "arpa"], None, "18 s, 1,000 MiB"),

@@ -24,6 +24,7 @@ from lmzoo.protocol.lines import Lines
 )
 def test_a_plain_text_has_the_words_and_texts_of_its_lines_split(text: str):
     words = [[*line.split(), EOS] for line in text.removesuffix("\n").split("\n")]
-    plain = Lines(iter(words), *torch.empty(3, 0), text=text)
+    none = torch.empty(0)
+    plain = Lines(iter(words), none, none, none, text)
     assert plain.all_words() == [word for line in words for word in line]
-    assert plain.texts() == [" ".join(line[:-1]) for line in words] == Lines(words, *torch.empty(3, 0)).texts()
+    assert plain.texts() == [" ".join(line[:-1]) for line in words] == Lines(words, none, none, none).texts()
