@@ -78,7 +78,7 @@ def test_n_grams_of_some_words_stay_as_they_are(folder: Path):
     share = sum(10**p for ngram, p in whole.items() if " " not in ngram and ngram not in allowed)
     types = {ngram for ngram in whole if " " not in ngram} - {"<s>"}
     assert f"{len(types - allowed)} of {len(types)} words are removed" in outcome.err
-    assert f"they have {share:.4f} of the unigrams' probability" in outcome.err
+    assert f"with {share:.4f} of the unigram probability" in outcome.err
     assert "the model does not have 1 of the list's words" in outcome.err
 
 

@@ -108,7 +108,7 @@ def test_an_item_is_a_word_where_a_piece_inside_words_looks_like_it():
         ("a <eos>", "pattern: '<eos>' is not in the vocabulary"),
         ("[a b] c", "pattern: 'a b' in [ ] is not one word"),
         ("[] c", "pattern: '' in [ ] is not one word"),
-        ("[a c", "pattern: '[a' has no ]"),
+        ("[a c", "pattern: '[a' has no matching ]"),
         ("a not [b|c", "pattern: 'not [b|c' has no matching ]"),
         ("[a]b", "pattern: '[a]b' has no matching ]"),
         ("not (a", "pattern 'not (a': 'not (' is not around one pattern, closed by ')'"),
