@@ -190,7 +190,7 @@ class Lines(NamedTuple):
         """The lines without `<eos>`, words separated by single spaces; `words` is exhausted then."""
         if self.text is None or not _single_spaced(self.text):
             return [" ".join(line[:-1]) for line in self.words]
-        return self.text.removesuffix("\n").split("\n")
+        return [line.strip(" ") for line in self.text.removesuffix("\n").split("\n")]
 
     def sums(self) -> tuple[list[float], list[float], list[int]]:
         """`Line.logprob`, `Line.logprob_of_known` and `Line.unknown` of all lines."""
@@ -205,10 +205,8 @@ class Lines(NamedTuple):
 
 
 def _single_spaced(text: str) -> bool:
-    """Whether the only white space of terminated lines is a single space between words."""
-    if not text.replace("\n", "").isprintable():  # other white space is not printable
-        return False
-    return not any(space in f"\n{text}" for space in ("  ", " \n", "\n "))
+    """Whether the only white space between words of a line is a single space."""
+    return "  " not in text and text.replace("\n", "").isprintable()  # other white space is not printable
 
 
 def scored_groups(
