@@ -128,9 +128,9 @@ BROKEN = [
     (IsCut, "gradients", r"E.weight has none; let forward use it"),
     (HasAnInfiniteGradient, "gradients", "that of U.bias is not finite; take no logarithm"),
     (HasStatesOfOneSize, "states", r"initial_state has a tensor of \(3, 8\) for 0 rows; put the batch first"),
-    (ChangesItsState, "repetition", "a second time, scores differ .*; change no given tensor in place"),
+    (ChangesItsState, "repetition", "a second time, scores differ .*; change no argument in place"),
     (StepsOtherwise, "steps", "end_step of two rows and forward differ"),
-    (Raises, "frozen", r"tests/test_testing.py:\d+: ZeroDivisionError: no tables here; mend"),
+    (Raises, "frozen", r"tests/test_testing.py:\d+: ZeroDivisionError: no tables here; fix"),
 ]
 
 

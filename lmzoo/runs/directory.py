@@ -121,7 +121,7 @@ class Run(Files):
                 if begun_with.get(name, note) != note
             )
             raise UserError(
-                f"{self.path}: corpus {corpus.name} has changed since the run was trained (different: {splits}{notes})",
+                f"{self.path}: was trained on another text than corpus {corpus.name} now (different: {splits}{notes})",
                 "restore that text, or choose another run_dir to train, a file to evaluate",
             )
 

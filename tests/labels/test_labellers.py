@@ -193,7 +193,7 @@ def test_a_labeller_learns_by_an_optimizer_of_one_s_own(monkeypatch: pytest.Monk
         return torch.optim.SGD(parameters, lr=lr)
 
     monkeypatch.setitem(optimizers.entries, "own", own)
-    monkeypatch.setitem(optimizers.own, "own", {})
+    monkeypatch.setitem(optimizers.presets, "own", {})
     first, resumed, sgd = (network("treelstm", TREES, name) for name in ("own", "own", "sgd"))
     descents = [NetworkDescent(labeller) for labeller in (first, resumed, sgd)]
     for number in range(4):

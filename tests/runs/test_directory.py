@@ -38,7 +38,7 @@ def test_resuming_on_another_text(folder: Path):
     before = contents(folder / "run")
     Path("text.txt").write_text("b b a\n" * 18)
     message = command(*options).refused()
-    assert "run: corpus text has changed since the run was trained (different: train, valid, test)" in message
+    assert "run: was trained on another text than corpus text now (different: train, valid, test)" in message
     assert "restore that text, or choose another run_dir" in message
     assert contents(folder / "run") == before
 

@@ -118,7 +118,7 @@ def test_an_optimizer_of_one_s_own_with_two_groups_trains_and_goes_on(
         return TwoRates(parameters, lr)
 
     monkeypatch.setitem(optimizers.entries, "own", own)
-    monkeypatch.setitem(optimizers.own, "own", {})
+    monkeypatch.setitem(optimizers.presets, "own", {})
     options: dict[str, Any] = {
         "optimizer": {"name": "own", "lr": 1.0}, "schedule": {"name": "step", "hold_epochs": 1, "factor": 0.5},
     }  # fmt: skip

@@ -161,7 +161,7 @@ def test_the_log_names_its_density(
     with caplog.at_level(logging.INFO, logger="lmzoo"):
         system(hmm_corpus)
     lines = [record.getMessage() for record in caplog.records]
-    assert "no log-probability" in lines[0]
+    assert "is not a log-probability" in lines[0]
     densities = [float(line.split("log-density of ")[1].split()[0]) for line in lines[1:]]
     assert len(densities) == 5  # before and after three iterations, and after each
     assert densities == sorted(densities)
