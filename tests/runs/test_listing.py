@@ -155,7 +155,7 @@ def test_options_take_the_names_that_commands_take():
     assert done.err.splitlines()[:3] == [f"1 is {first}", f"2 is {second}", f"LATEST is {latest}"]
     assert saved("mix")["model"]["runs"] == [first, second, latest]
     assert "4: the table of lmzoo compare has 3 rows" in command(*mix, "model.runs=[4]").refused()
-    assert "markov: 3 runs begin so" in command(*mix, "model.runs=[markov/ngram]").refused().replace("/ngram", "")
+    assert "markov: 3 runs begin with it" in command(*mix, "model.runs=[markov/ngram]").refused().replace("/ngram", "")
     assert command(*TEXT, *QUICK, *MODELS["rnn"], "run_dir=outputs/mine/rnn").code == 0
     rnn = [*TEXT, *QUICK, *MODELS["rnn"]]
     on = command(*rnn, "trainer.from=mine", "run_dir=on")
