@@ -169,7 +169,7 @@ def test_a_stopped_language_model_does_not_go_on_with_another_source(folder: Pat
         stop_at(patch, 3)
         assert command(*options, "run_dir=made", main=main).code == 130
     make(1)
-    assert f"another {option} than {name} is now" in command(*options, "run_dir=made", main=main).refused()
+    assert f"another version of {option}={name}" in command(*options, "run_dir=made", main=main).refused()
     shutil.rmtree(name)
     assert command(*options, "run_dir=made", main=main).code == 0
 

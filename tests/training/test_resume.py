@@ -31,7 +31,7 @@ SCHEDULES = {
 }
 
 
-READERS = {"arpa", "mixture", "cache", "dynamic"}
+READERS = {"arpa", "mixture", "cache", "dynamic", "whole_sentence"}
 """Models that read what others wrote."""
 
 MODELS = SMALL_MODELS | {
