@@ -142,11 +142,7 @@ class Loaded(Predictor):
         return found[0] if isinstance(text, str) else found
 
     def frame(
-        self,
-        texts: str | Sequence[str],
-        *,
-        context: str | Sequence[str] | None = None,
-        tokenize: str | None = None,
+        self, texts: str | Sequence[str], *, context: str | Sequence[str] | None = None, tokenize: str | None = None
     ) -> Any:
         """Tabulate the words of lines: a data frame of pandas, or of polars where pandas is not installed.
 

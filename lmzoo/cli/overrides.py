@@ -23,7 +23,7 @@ from lmzoo.cli.start import leaving_at_once
 from lmzoo.core.catalogue import entries, groups
 from lmzoo.core.configs import choices, defaults, flatten, saved
 from lmzoo.core.errors import UserError, nearest, one_line, shortened
-from lmzoo.core.options import misplaced_option
+from lmzoo.core.options import option_refusal
 from lmzoo.core.plugins import VARIABLE, load_plugins
 
 FOLDERS = {"hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra.output_subdir"}
@@ -211,7 +211,7 @@ def _refusal(parts: Sequence[str], options: Any, groups: set[str]) -> UserError 
             advice = f"did you mean {' or '.join(inside)}?"
         for group in own or (sorted(groups, reverse=True) if not inside else ()):  # model before corpus
             holders = [name for name in choices(group) if option in defaults(group, name)]
-            if refusal := misplaced_option(group, option, holders, str((options.get(group) or {}).get("name"))):
+            if refusal := option_refusal(group, option, holders, str((options.get(group) or {}).get("name"))):
                 return refusal
     return UserError(f"{key}: no such option", advice)
 

@@ -246,7 +246,7 @@ def defaults_of(function: Callable[..., Any]) -> dict[str, Any]:
     return {name: None if value is inspect.Parameter.empty else _as_lists(value) for name, value in values.items()}
 
 
-def misplaced_option(group: str, option: str, holders: Iterable[str], chosen: str) -> UserError | None:
+def option_refusal(group: str, option: str, holders: Iterable[str], chosen: str) -> UserError | None:
     """The error for an option of a group's other entries, not of the chosen one; None if no entry has it."""
     if not (having := ", ".join(sorted(holders))):
         return None

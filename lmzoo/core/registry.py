@@ -5,17 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from lmzoo.core.errors import UserError, nearest, shortened
-from lmzoo.core.options import (
-    call,
-    check,
-    defaults_of,
-    idle,
-    is_source,
-    misplaced_option,
-    renamed_value,
-    schema,
-    sources,
-)
+from lmzoo.core.options import call, check, defaults_of, idle, is_source, option_refusal, renamed_value, schema, sources
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -87,7 +77,7 @@ class Registry:
             raise UserError(problem, nearest(str(name), self.entries))
         for option in options.keys() - schema(self.entries[name]).keys():
             holders = [other for other, entry in self.entries.items() if option in schema(entry)]
-            if refusal := misplaced_option(self.kind, option, holders, name):
+            if refusal := option_refusal(self.kind, option, holders, name):
                 raise refusal
         return self.entries[name], {**self.presets.get(name, {}), **options}
 

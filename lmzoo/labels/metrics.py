@@ -43,8 +43,4 @@ def entity_f1(
 
 
 def _f1(right: int, ours: int, gold: int) -> dict[str, float]:
-    return {
-        "precision": right / max(ours, 1),
-        "recall": right / max(gold, 1),
-        "f1": 2 * right / max(ours + gold, 1),
-    }
+    return {"precision": right / max(ours, 1), "recall": right / max(gold, 1), "f1": 2 * right / max(ours + gold, 1)}

@@ -188,9 +188,9 @@ class Lines(NamedTuple):
 
     def texts(self) -> list[str]:
         """The lines without `<eos>`, words separated by single spaces; `words` is exhausted then."""
-        if self.text is None or not _single_spaced(self.text):
+        if self.text is None:
             return [" ".join(line[:-1]) for line in self.words]
-        return [line.strip(" ") for line in self.text.removesuffix("\n").split("\n")]
+        return [" ".join(line.split()) for line in self.text.removesuffix("\n").split("\n")]
 
     def sums(self) -> tuple[list[float], list[float], list[int]]:
         """`Line.logprob`, `Line.logprob_of_known` and `Line.unknown` of all lines."""
@@ -202,11 +202,6 @@ class Lines(NamedTuple):
         """Iterate over the lines."""
         logprobs, known = (by_line(column, self.tokens) for column in (self.logprobs, self.known))
         return map(Line, self.words, logprobs, known, *self.sums())
-
-
-def _single_spaced(text: str) -> bool:
-    """Whether the only white space between words of a line is a single space."""
-    return "  " not in text and text.replace("\n", "").isprintable()  # other white space is not printable
 
 
 def scored_groups(

@@ -70,10 +70,7 @@ class NeuralDistributions(nn.Module):
     """
 
     def __init__(
-        self,
-        vocabulary_size: int,
-        options: Chosen,
-        transitions: Callable[[Chosen, nn.Module], NeuralTransitions],
+        self, vocabulary_size: int, options: Chosen, transitions: Callable[[Chosen, nn.Module], NeuralTransitions]
     ):
         super().__init__()
         self.clusters, self.states = options.clusters, options.states

@@ -68,12 +68,7 @@ class Stack(nn.Module):
     """
 
     def __init__(
-        self,
-        cell: Callable[..., nn.RNNBase],
-        sizes: list[int],
-        between: nn.Module,
-        weight_drop: float,
-        residual: bool,
+        self, cell: Callable[..., nn.RNNBase], sizes: list[int], between: nn.Module, weight_drop: float, residual: bool
     ):
         super().__init__()
         self.cells = nn.ModuleList(cell(size, after, batch_first=True) for size, after in pairwise(sizes))
