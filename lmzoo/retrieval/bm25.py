@@ -9,6 +9,7 @@ import numpy as np
 
 from lmzoo.core.options import Bounds, Probability, check
 from lmzoo.retrieval.index import Index
+from lmzoo.retrieval.ranking import Scores
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,14 @@ class BM25:
     def __post_init__(self):
         check(BM25, vars(self), "--bm25 ")
 
-    def score(self, index: Index, query: Sequence[int]) -> np.ndarray:
-        """(N,) the score of each document, and -inf where it has no word of the query."""
-        scores, documents = np.zeros(len(index.names)), len(index.names)
-        norm = self.k1 * (1 - self.b + self.b * index.lengths / max(index.lengths.mean(), 1e-9))
-        for word, times in Counter(query).items():
-            which, count = index.postings(word)
-            rarity = np.log1p((documents - len(which) + 0.5) / (len(which) + 0.5))
-            scores[which] += times * rarity * count / (count + norm[which])
-        return np.where(scores > 0, scores, -np.inf)
+    def score(self, index: Index, query: Sequence[int]) -> Scores:
+        """The scores of the documents that have a word of the query."""
+        times, documents = Counter(query), index.documents_with(query)
+        visited, count, word = index.postings([*times])
+        having = np.bincount(word, minlength=len(times))
+        rarity = np.log1p((len(index.names) - having + 0.5) / (having + 0.5))
+        length = index.lengths[visited] / max(index.lengths.mean(), 1e-9)
+        parts = (
+            (np.array([*times.values()]) * rarity)[word] * count / (count + self.k1 * (1 - self.b + self.b * length))
+        )
+        return Scores(documents, np.bincount(visited, parts, minlength=len(index.names))[documents])

@@ -21,6 +21,7 @@ import numpy as np
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Bounds, Count, Depth, Probability, Size, check
 from lmzoo.retrieval.index import Index
+from lmzoo.retrieval.ranking import Scores
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class RankingOptions:
         lambda_: λ.
         order: the most words of an n-gram.
         nu: ν, in words; of no effect where ``order`` is 1.
-        feedback: the number of documents of `relevance_model`; 0 is no feedback.
+        feedback: the number of documents of `relevance_model`; 0: no feedback.
         terms: the number of its words.
         weight: the weight of the query beside it.
 
@@ -67,26 +68,32 @@ def _lengths(index: Index, mu: float) -> np.ndarray:
     return np.maximum(index.lengths + mu, 1e-6)  # a document may be empty where μ = 0
 
 
-def log_likelihood(index: Index, query: Sequence[int], options: RankingOptions) -> np.ndarray:
-    """(N,) log p(q|d) in nats; the first words of the query have shorter histories."""
+def log_likelihood(
+    index: Index, query: Sequence[int], options: RankingOptions, documents: np.ndarray | None = None
+) -> np.ndarray:
+    """(n,) log p(q|d) in nats of some documents or all; the first words of the query have shorter histories."""
+    documents = np.arange(len(index.names)) if documents is None else documents
     if options.order == 1:
-        return expected_log(index, Counter(query), options)
+        return expected_log(index, Counter(query), options, documents)
     grams = Counter(tuple(query[max(0, end - options.order) : end]) for end in range(1, len(query) + 1))
-    return sum((n * np.log(probability(index, g, options)) for g, n in grams.items()), np.zeros(len(index.names)))
+    return sum(
+        (n * np.log(probability(index, g, options)[documents]) for g, n in grams.items()), np.zeros(len(documents))
+    )
 
 
-def expected_log(index: Index, weights: Mapping[int, float], options: RankingOptions) -> np.ndarray:
-    """(N,) Σ_w weight(w) log p(w|d) in nats, by a visit to each document that has the word.
+def expected_log(
+    index: Index, weights: Mapping[int, float], options: RankingOptions, documents: np.ndarray
+) -> np.ndarray:
+    """(n,) Σ_w weight(w) log p(w|d) in nats of some documents, by a visit to each that has the word.
 
     p(w|d) is b(d) p(w|C) where d does not have w, and else that times 1 + (1 − λ) c(w, d) / ((|d| + μ) b(d) p(w|C)).
     """
     log_b, factor = _unseen(index, options.mu, options.lambda_)
-    share = {word: index.share(word) for word in weights}
-    result = sum(weights.values()) * log_b + sum(weight * np.log(share[word]) for word, weight in weights.items())
-    for word, weight in weights.items():
-        documents, counts = index.postings(word)
-        result[documents] += weight * np.log1p(counts / share[word] * factor[documents])
-    return result
+    weight, share = np.array([*weights.values()]), np.array([index.share(word) for word in weights])
+    visited, counts, word = index.postings([*weights])
+    gain = weight[word] * np.log1p(counts / share[word] * factor[visited])
+    gain = np.bincount(visited, gain, minlength=len(index.names))
+    return gain[documents] + weight.sum() * log_b[documents] + weight @ np.log(share)
 
 
 @lru_cache(maxsize=1)
@@ -97,64 +104,42 @@ def _unseen(index: Index, mu: float, lambda_: float) -> tuple[np.ndarray, np.nda
     return np.log(b), (1 - lambda_) / (length * b)
 
 
-def relevance_model(index: Index, scores: np.ndarray, documents: int, terms: int) -> dict[int, float]:
+def relevance_model(index: Index, best: Scores, terms: int) -> dict[int, float]:
     """p(w|R) of the likeliest words, from the best documents (Lavrenko & Croft 2001, eq. 13, method 1).
 
         p(w|R) ∝ Σ_d c(w, d)/|d| · p(q|d) p(d)
 
     Args:
-        scores: (N,) log p(q|d) p(d) + const; -inf for documents to leave out.
-        documents: how many count, the best.
-        terms: how many words the model has; their probabilities sum to 1.
+        best: the documents that count, with scores log p(q|d) p(d) + const.
+        terms: the number of words of the model; their probabilities sum to 1.
     """
-    best = _best(scores, documents)
-    weights = np.exp(scores[best] - scores[best].max(initial=-np.inf))
+    weights = np.exp(best.values - best.values.max(initial=-np.inf))
     p = np.zeros(len(index.words))
-    for text, weight in zip(map(index.text, best), weights / weights.sum(), strict=True):
+    for text, weight in zip(map(index.text, best.documents), weights / weights.sum(), strict=True):
         p += np.bincount(text, minlength=len(p)) * weight / len(text)
     likeliest = np.argsort(-p, kind="stable")[:terms]
     likeliest = likeliest[p[likeliest] > 0]
     return dict(zip(likeliest.tolist(), (p[likeliest] / p[likeliest].sum()).tolist(), strict=True))
 
 
-def score(index: Index, query: Sequence[int], options: RankingOptions, prior: np.ndarray) -> np.ndarray:
-    """(N,) the score of each document, and -inf where it has no word of the query.
+def score(index: Index, query: Sequence[int], options: RankingOptions, prior: np.ndarray) -> Scores:
+    """The scores of the documents that have a word of the query.
 
-    It is log p(q|d) p(d). With feedback it is that of RM3 (Abdul-Jaleel et al. 2004), a weighted sum, where |q| is the
-    number of the query's words:
+    A score is log p(q|d) p(d). With feedback it is that of RM3 (Abdul-Jaleel et al. 2004), a weighted sum, where |q| is
+    the number of the query's words:
 
         weight · log p(q|d) + (1 − weight) |q| Σ_w p(w|R) log p(w|d) + log p(d)
 
     Args:
         prior: (N,) log p(d) + const.
     """
-    likelihood = log_likelihood(index, query, options)
-    scores = np.where(_has_any(index, query), likelihood + prior, -np.inf)
-    if not options.feedback or not np.isfinite(scores).any():
+    documents = index.documents_with(query)
+    scores = Scores(documents, log_likelihood(index, query, options, documents) + prior[documents])
+    if not options.feedback or not len(documents):
         return scores
-    model = relevance_model(index, scores, options.feedback, options.terms)
-    expected = expected_log(index, model, options)
-    expanded = options.weight * likelihood + (1 - options.weight) * len(query) * expected + prior
-    return np.where(_has_any(index, [*query, *model]), expanded, -np.inf)
-
-
-def _has_any(index: Index, words: Sequence[int]) -> np.ndarray:
-    """(N,) whether a document has one of these words."""
-    has = np.zeros(len(index.names), bool)
-    for word in words:
-        has[index.postings(word)[0]] = True
-    return has
-
-
-def _best(scores: np.ndarray, depth: int) -> np.ndarray:
-    """The places of at most so many scores above -inf, the best first; among equals the first."""
-    best = np.flatnonzero(scores > -np.inf)
-    if len(best) > depth:
-        best = best[scores[best] >= np.partition(scores[best], -depth)[-depth]]
-    return best[np.argsort(-scores[best], kind="stable")][:depth]
-
-
-def ranked(index: Index, scores: np.ndarray, depth: int) -> dict[str, float]:
-    """The names and scores of at most so many documents, the best first; among equals the first of the collection."""
-    best = _best(scores, depth)
-    return dict(zip(map(index.names.__getitem__, best.tolist()), scores[best].tolist(), strict=True))
+    model = relevance_model(index, scores.best(options.feedback), options.terms)
+    documents = index.documents_with([*query, *model])
+    likelihood = log_likelihood(index, query, options, documents)
+    expected = expected_log(index, model, options, documents)
+    expanded = options.weight * likelihood + (1 - options.weight) * len(query) * expected
+    return Scores(documents, expanded + prior[documents])

@@ -28,7 +28,7 @@ from lmzoo.models.ngram.smoothing import estimate
 from lmzoo.protocol.perplexity import text_logprobs
 from lmzoo.protocol.sampling import sample
 from lmzoo.retrieval.index import Index
-from lmzoo.retrieval.likelihood import RankingOptions, ranked, score
+from lmzoo.retrieval.likelihood import RankingOptions, score
 from lmzoo.runs.directory import Run
 
 Job = tuple[Callable[[], object], int]
@@ -193,7 +193,7 @@ def retrieved() -> Job:
     texts, queries = documents()
     index = Index({str(number): text for number, text in enumerate(texts)})
     numbers, prior = [index.numbers(query) for query in queries], np.zeros(DOCUMENTS)
-    return lambda: [ranked(index, score(index, query, OPTIONS, prior), DEPTH) for query in numbers], QUERIES
+    return lambda: [score(index, query, OPTIONS, prior).best(DEPTH) for query in numbers], QUERIES
 
 
 def bm25s_retrieved() -> Job:

@@ -9,7 +9,8 @@ import pytest
 
 from lmzoo.core.errors import UserError
 from lmzoo.retrieval.index import Index
-from lmzoo.retrieval.likelihood import RankingOptions, log_likelihood, probability, ranked, relevance_model, score
+from lmzoo.retrieval.likelihood import RankingOptions, log_likelihood, probability, relevance_model, score
+from lmzoo.retrieval.ranking import Scores, ranked
 
 PLAIN = {"mu": 3.0, "lambda_": 0.0, "order": 1, "nu": 2.0, "feedback": 0, "terms": 4, "weight": 0.3}
 
@@ -77,7 +78,8 @@ def test_documents_that_have_a_word_are_visited_to_the_sum_over_all(mu: float, l
 
 def test_postings_have_each_document_with_a_word_once(index: Index):
     for word in range(5):
-        documents, counts = index.postings(word)
+        documents, counts, which = index.postings([word])
+        assert not which.any()
         of_all = index.count([word])
         assert documents.tolist() == np.flatnonzero(of_all).tolist()
         assert counts.tolist() == of_all[documents].tolist()
@@ -85,7 +87,7 @@ def test_postings_have_each_document_with_a_word_once(index: Index):
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 4, 9])
 def test_the_first_of_equal_documents_is_ranked_first(index: Index, depth: int):
-    scores = np.array([2.0, -np.inf, 3.0, 2.0, 2.0, -np.inf, 4.0])
+    scores = Scores(np.array([0, 2, 3, 4, 6]), np.array([2.0, 3.0, 2.0, 2.0, 4.0]))
     assert [*ranked(index, scores, depth)] == ["d6", "d2", "d0", "d3", "d4"][:depth]
 
 
@@ -118,10 +120,8 @@ def test_trigrams_by_hand():
 
 def test_documents_without_a_word_of_the_query_are_left_out(index: Index, texts: list[list[str]]):
     found = score(index, index.numbers("e"), settings(), np.zeros(7))
-    assert (found > -math.inf).tolist() == ["e" in text for text in texts]
-    assert list(ranked(index, found, 100)) == sorted(
-        (f"d{d}" for d in range(7) if "e" in texts[d]), key=lambda name: -found[int(name[1:])]
-    )
+    assert found.documents.tolist() == [d for d in range(7) if "e" in texts[d]]
+    assert list(ranked(index, found, 100)) == [f"d{d}" for d in found.documents[np.argsort(-found.values)]]
     assert len(ranked(index, found, 2)) == 2
     assert ranked(index, score(index, [], settings(feedback=2), np.zeros(7)), 10) == {}
 
@@ -129,10 +129,10 @@ def test_documents_without_a_word_of_the_query_are_left_out(index: Index, texts:
 def test_a_prior_is_added(index: Index):
     prior = np.log(np.arange(1.0, 8))
     query = index.numbers("ab")
-    change = score(index, query, settings(), prior) - log_likelihood(index, query, settings())
-    np.testing.assert_allclose(change[[0, 2, 4]], prior[[0, 2, 4]])
-    rm3 = score(index, query, settings(feedback=1, weight=1.0), prior)
-    np.testing.assert_allclose(rm3[[0, 2, 4]], (log_likelihood(index, query, settings()) + prior)[[0, 2, 4]])
+    likelihood = log_likelihood(index, query, settings())
+    for options in (settings(), settings(feedback=1, weight=1.0)):
+        found = score(index, query, options, prior)
+        np.testing.assert_allclose(found.values, (likelihood + prior)[found.documents])
 
 
 def test_feedback_has_the_dense_formula(index: Index, texts: list[list[str]]):
@@ -142,12 +142,13 @@ def test_feedback_has_the_dense_formula(index: Index, texts: list[list[str]]):
     r = {w: sum(math.exp((first + prior)[d]) * texts[d].count(w) / len(texts[d]) for d in best) for w in "abcde"}
     kept = sorted(r, key=lambda word: -r[word])[:4]
     r = {word: r[word] / sum(r[word] for word in kept) for word in kept}
-    found = relevance_model(index, np.where(asked, first + prior, -np.inf), 3, 4)
+    found = relevance_model(index, Scores(np.array(best), (first + prior)[best]), 4)
     assert {word: found.get(index.words[word], 0) for word in kept} == pytest.approx(r)
     expected = 0.3 * first + 0.7 * 2 * sum(r[word] * dense(texts, word, 3.0, 0.0) for word in kept) + prior
     scores = score(index, index.numbers("ac"), settings(feedback=3), prior)
     shown = [bool(set(text) & {"a", "c", *kept}) for text in texts]
-    np.testing.assert_allclose(scores, np.where(shown, expected, -np.inf))
+    assert scores.documents.tolist() == np.flatnonzero(shown).tolist()
+    np.testing.assert_allclose(scores.values, expected[shown])
 
 
 @pytest.mark.parametrize(
