@@ -40,7 +40,8 @@ def parts(vocabulary: Vocabulary, file: Path) -> Iterator[tuple[list[str], Tenso
     """
     words, tokens = list[str](), torch.empty(0, dtype=torch.int64)
     for piece, numbers in vocabulary.encode_pieces(reading(file, of_words=vocabulary.form.spaced), str(file)):
-        words += vocabulary.form.without_reverse.prepared(piece).decode().split()
+        lines = piece.decode("utf-8", "surrogatepass").split("\n")
+        words += chain.from_iterable(map(vocabulary.form.without_reverse.words, lines))
         tokens = torch.cat([tokens, numbers])
         ends = (tokens == EOS_ID).nonzero()[:, 0] + 1
         if max(len(line) for line in tokens.tensor_split(ends)) > LONGEST_LINE + 1:

@@ -82,11 +82,15 @@ class Form(FormOptions):
 
     def words(self, line: str) -> list[str]:
         """The words of a line in reading order, without white space."""
-        line = self.cleaned(line)
-        words = [NAMES.get(c, c) for c in line.removesuffix("\r")] if self.unit == "char" else line.split()
+        words = self._separated(line)
         if self.pieces is not None:
             words = [*chain.from_iterable(map(self.pieces.cut, words))]
         return words[::-1] if self.reverse else words
+
+    def _separated(self, line: str) -> list[str]:
+        """The words of a line in the order of the text, not cut into subwords."""
+        line = self.cleaned(line)
+        return [NAMES.get(c, c) for c in line.removesuffix("\r")] if self.unit == "char" else line.split()
 
     def cleaned(self, line: str) -> str:
         """A line before splitting: in lower case and tokenized, if so configured."""
@@ -112,11 +116,11 @@ class Form(FormOptions):
         return [f"corpus.{name}={format_value(v)}" for name, v in self.options.items() if v != usual.get(name)]
 
     def prepared(self, text: bytes) -> bytes:
-        """Convert terminated lines in UTF-8 into words separated by spaces."""
-        if self == PLAIN:
+        """Separate words by spaces in terminated lines of UTF-8, in the order of the text, not cut into subwords."""
+        if self.unit != "char" and not self.lower and self.tokenizer is None:
             return text
         lines = text.decode("utf-8", "surrogatepass").removesuffix("\n").split("\n")
-        return "".join(" ".join(self.words(line)) + "\n" for line in lines).encode("utf-8", "surrogatepass")
+        return "".join(" ".join(self._separated(line)) + "\n" for line in lines).encode("utf-8", "surrogatepass")
 
 
 PLAIN = Form()

@@ -1,8 +1,11 @@
 """Vectorized lookup of the words of a text."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from itertools import chain, count, islice
+from threading import Lock
 from typing import Self
 
 import numpy as np
@@ -21,6 +24,9 @@ WIDE_SPACE = re.compile(
     rb"\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]|\xe2\x81\x9f|\xe3\x80\x80"  # U+0085 … U+3000
 )
 """With `SPACE`, all white space of `str.split` in UTF-8."""
+
+DISTINCT = 2**20
+"""The maximum number of distinct words whose pieces are cached, about."""
 
 KEEP = np.frombuffer(b"".join(b"\xff" * n + b"\0" * (8 - n) for n in range(9)), np.int64)
 FILL = np.frombuffer(b"".join(b"\0" * n + b" " * (8 - n) for n in range(9)), np.int64)
@@ -105,7 +111,7 @@ class WordTable:
         self.index = index
         words = Words("\n".join(index).encode("utf-8", "surrogatepass"), as_bytes)
         self.table = HashTable(torch.from_numpy(self._keys(words)))
-        self.numbers = np.fromiter(index.values(), np.int64)
+        self.numbers = np.array([*index.values(), -1], np.int64)  # the last one for unknown words, at place -1
         self.chunks = np.zeros((CHUNKS, len(index)), np.int64)
         for k in range(CHUNKS):
             which = np.flatnonzero(words.length >= 8 * k)
@@ -114,7 +120,7 @@ class WordTable:
     def find(self, words: Words) -> np.ndarray:
         """(W,) int64 indices of words; -1 for unknown words."""
         place = self.table.find(torch.from_numpy(self._keys(words))).numpy()
-        numbers = np.where(place < 0, -1, self.numbers[place])
+        numbers = self.numbers[place]
         unsure, which = words.length >= 8 * CHUNKS, np.flatnonzero((words.length >= 8) & (place >= 0))
         for k in range(CHUNKS):
             unsure[which] |= words.chunk(k, which) != self.chunks[k, place[which]]
@@ -132,3 +138,56 @@ class WordTable:
             keys[which] &= KEEP[7]  # the last byte of a short word's key is a space
             which = which[words.length[which] >= 8 * (k + 1)]
         return keys
+
+
+class GrowingTable:
+    """A table that gives the next index to each word that it looks up for the first time.
+
+    Args:
+        words: the words with the indices 0, 1, …; new ones are appended.
+        others: words that have the index 0, too.
+    """
+
+    def __init__(self, words: list[str], others: Iterable[str] = ()):
+        index = {word: number for number, word in enumerate(words)} | dict.fromkeys(others, 0)
+        self.words, self.index = words, defaultdict(count(len(words)).__next__, index)
+        self.table = WordTable(self.index)
+
+    def find(self, words: Words) -> np.ndarray:
+        """(W,) int64 indices of words, after adding new ones."""
+        if len(self.words) > 2 * len(self.table.numbers):
+            self.table = WordTable(self.index)
+        numbers, known = self.table.find(words), len(self.index)
+        unlisted = np.flatnonzero(numbers < 0)
+        numbers[unlisted] = [*map(self.index.__getitem__, words[unlisted])]
+        self.words += [*islice(reversed(self.index), len(self.index) - known)][::-1]
+        return numbers
+
+
+class PieceTable:
+    """The pieces of words, cached; several threads may use it.
+
+    Args:
+        cut: computes the indices of the pieces of a word.
+    """
+
+    def __init__(self, cut: Callable[[str], Sequence[int]]):
+        self.cut, self.lock = cut, Lock()
+        self._clear()
+
+    def _clear(self) -> None:
+        self.words, self.pieces, self.ends = GrowingTable([]), np.empty(0, np.int64), np.zeros(1, np.int64)
+
+    def find(self, words: Words) -> tuple[np.ndarray, np.ndarray]:
+        """(P,) the indices of the pieces of W words, and (W + 1,) where those of each word begin, and P."""
+        with self.lock:
+            if len(self.words.words) > DISTINCT:
+                self._clear()
+            numbers = self.words.find(words)
+            new = [*map(self.cut, self.words.words[len(self.ends) - 1 :])]
+            self.pieces = np.append(self.pieces, np.fromiter(chain.from_iterable(new), np.int64))
+            self.ends = np.append(self.ends, self.ends[-1] + np.fromiter(map(len, new), np.int64).cumsum())
+            lengths = self.ends[numbers + 1] - self.ends[numbers]
+            begins = np.append(0, lengths.cumsum())
+            places = np.arange(begins[-1]) + (self.ends[numbers] - begins[:-1]).repeat(lengths)
+            return self.pieces[places], begins

@@ -15,6 +15,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 from lmzoo.core.errors import UserError
+from lmzoo.corpus.lookup import PieceTable
 
 Kind = Literal["bpe", "unigram"]
 
@@ -90,8 +91,14 @@ class Subwords:
         """The pieces of a word, with bytes for characters that have none, cached."""
         return lru_cache(REMEMBERED)(self._pieces)
 
+    @cached_property
+    def table(self) -> PieceTable:
+        """The indices of the pieces of words among `words`."""
+        index = {piece: number for number, piece in enumerate(self.words)}
+        return PieceTable(lambda word: [index[piece] for piece in self._pieces(word)])
+
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "cut"}  # a cache cannot be pickled
+        return {"kind": self.kind, "scores": self.scores}  # caches cannot be pickled
 
     def _pieces(self, word: str) -> list[str]:
         characters = [BEGIN, *word.replace(BEGIN, _STANDS_FOR_BEGIN)]

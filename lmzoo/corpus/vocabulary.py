@@ -2,10 +2,9 @@
 
 import re
 import unicodedata
-from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import count, islice
+from itertools import chain
 
 import numpy as np
 import torch
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.corpus.form import Form, character
-from lmzoo.corpus.lookup import Words, WordTable, blocks
+from lmzoo.corpus.lookup import GrowingTable, Words, WordTable, blocks
 from lmzoo.corpus.subwords import BEGIN
 from lmzoo.corpus.tokenizer import PROSE, STUCK, with_punctuation
 
@@ -88,7 +87,8 @@ class Vocabulary:
 
     @cached_property
     def _table(self) -> WordTable:
-        return _table({word: number for word, number in self.index.items() if word.split() == [word]})
+        index = {word: number for word, number in self.index.items() if word.split() == [word]}
+        return WordTable(index | dict.fromkeys(ADDED, EOS_ID))  # `encode` rejects the words of `ADDED`
 
     def find(self, words: Words) -> np.ndarray:
         """(W,) int64 indices of words; -1 for unknown words."""
@@ -108,24 +108,31 @@ class Vocabulary:
         """
         data, parts = self.form.prepared(utf8(text, where)), [torch.empty(0, dtype=torch.int64)]
         if 0 < len(data) < SHORT and (numbers := self._encode_short(data)) is not None:
-            return torch.tensor(numbers, dtype=torch.int64)
+            parts, data = [torch.tensor(numbers, dtype=torch.int64)], b""
         for begin, block in blocks(data):
             words = Words(block)
-            numbers = self.find(words)
-            refused = numbers == EOS_ID if UNK in self.index else numbers <= EOS_ID
-            if refused.any():
-                raise self._refusal(data, begin + int(words.begin[refused.argmax()]), where, line)
-            numbers[numbers < 0] = self.index.get(UNK, -1)
-            parts.append(torch.from_numpy(np.insert(numbers, words.line_ends(), EOS_ID)))
-        return torch.cat(parts)
+            ends = words.line_ends()
+            if self.form.pieces is not None:
+                numbers, begins = self.form.pieces.table.find(words)
+                ends = begins[ends]
+            else:
+                numbers = self.find(words)
+                refused = numbers == EOS_ID if UNK in self.index else numbers <= EOS_ID
+                if refused.any():
+                    raise self._refusal(data, begin + int(words.begin[refused.argmax()]), where, line)
+                numbers[numbers < 0] = self.index.get(UNK, -1)
+            parts.append(torch.from_numpy(np.insert(numbers, ends, EOS_ID)))
+        tokens = torch.cat(parts)
+        return tokens[reversed_order(tokens)] if self.form.reverse else tokens
 
     def _encode_short(self, data: bytes) -> list[int] | None:
         """`encode` of a text for which vectorized look-up has too high a fixed cost; None if a word is refused."""
-        index, unk, numbers = self.index, self.index.get(UNK, -1), list[int]()
+        index, unk, numbers, pieces = self.index, self.index.get(UNK, -1), list[int](), self.form.pieces
         if any(word in data for word in _ADDED_BYTES):  # perhaps in a longer word
             return None
         for line in data.decode("utf-8", "surrogatepass").removesuffix("\n").split("\n"):
-            numbers += [index.get(word, unk) for word in line.split()]
+            words = line.split() if pieces is None else chain.from_iterable(map(pieces.cut, line.split()))
+            numbers += [index.get(word, unk) for word in words]
             numbers.append(EOS_ID)
         return None if -1 in numbers else numbers
 
@@ -238,21 +245,16 @@ class Lexicon(Vocabulary):
 
     def __init__(self, form: Form = Form()):  # noqa: B008
         super().__init__([EOS], form)
-        self.index = defaultdict(count(1).__next__, self.index)
         self.counts = np.zeros(1, np.int64)
-        self.table = _table(self.index)
+        self.table = GrowingTable(self.words, ADDED)  # `encode` rejects the words of `ADDED`
+        self.index = self.table.index
 
     def _encode_short(self, data: bytes) -> None:
         """None, as new words are added by `find`."""
 
     def find(self, words: Words) -> np.ndarray:
         """(W,) int64 indices of words, after adding new ones."""
-        if len(self.words) > 2 * len(self.table.numbers):
-            self.table = _table(self.index)
         numbers = self.table.find(words)
-        unlisted = np.flatnonzero(numbers < 0)
-        numbers[unlisted] = [*map(self.index.__getitem__, words[unlisted])]
-        self.words += [*islice(reversed(self.index), len(self.index) - len(self.words))][::-1]
         counts = np.bincount(numbers, minlength=len(self.words))
         counts[: len(self.counts)] += self.counts
         self.counts = counts
@@ -268,11 +270,6 @@ class Lexicon(Vocabulary):
         if (unknown or len(selected) < len(ranked)) and UNK not in selected:
             selected = [UNK, *(selected if max_size is None or len(selected) + 2 <= max_size else selected[:-1])]
         return Vocabulary([EOS, *selected], self.form)
-
-
-def _table(index: Mapping[str, int]) -> WordTable:
-    """The table of a vocabulary, with `EOS_ID` for the words of `ADDED`, which `encode` rejects."""
-    return WordTable({**index, **dict.fromkeys(ADDED, EOS_ID)})
 
 
 def reversed_order(tokens: Tensor) -> Tensor:

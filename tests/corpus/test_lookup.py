@@ -162,7 +162,7 @@ def test_what_only_looks_like_a_mark_of_a_sentence_is_text():
 def test_a_table_of_new_words_is_made_each_time_they_are_twice_as_many(monkeypatch: pytest.MonkeyPatch):
     made = []
     monkeypatch.setattr(lookup, "BLOCK", 100)
-    monkeypatch.setattr("lmzoo.corpus.vocabulary.WordTable", lambda index: made.append(len(index)) or WordTable(index))
+    monkeypatch.setattr(lookup, "WordTable", lambda index: made.append(len(index)) or WordTable(index))
     words = [f"w{i}" for i in range(3000)]
     lexicon = Lexicon()
     assert lexicon.encode([" ".join(words)]).tolist() == [*range(1, 3001), 0]

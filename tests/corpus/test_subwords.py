@@ -79,6 +79,20 @@ def test_every_strange_sign_comes_back(pieces: Subwords):
     assert not {*pieces.scores} & {*ADDED, UNK, *BYTES}
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("short", [0, 2**20])
+def test_a_text_is_encoded_as_its_words_are_cut(pieces: Subwords, monkeypatch, reverse: bool, short: int):
+    monkeypatch.setattr("lmzoo.corpus.vocabulary.SHORT", short)
+    monkeypatch.setattr("lmzoo.corpus.lookup.BLOCK", 200)
+    monkeypatch.setattr("lmzoo.corpus.lookup.DISTINCT", 30)  # the table is cleared now and then
+    form = Form(unit=pieces.kind, reverse=reverse).with_pieces(pieces)
+    vocabulary = Vocabulary(pieces.words, form)
+    lines = [STRANGE, "", "<s> and <eos>", *LINES[:200], *LINES[:100]]
+    expected = [vocabulary.index[word] for line in lines for word in [*form.words(line), EOS]]
+    assert vocabulary.encode(lines).tolist() == expected
+    assert vocabulary.decode(expected).split() == "\n".join(lines).split()
+
+
 @given(lines=st.lists(st.text(alphabet="ab \t\u3000", max_size=9), min_size=1))
 def test_words_of_characters_are_counted_as_white_space_parts_them(lines: list[str]):
     form = Form(unit="char")
