@@ -17,7 +17,6 @@ from lmzoo.core.errors import UserError, for_output, pluralize, printable, print
 from lmzoo.core.files import text_ending, write_output
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
-from lmzoo.corpus.lines import line_numbers
 from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.protocol.abilities import Matches
@@ -248,10 +247,10 @@ def _as_words(lines: Lines, arguments: argparse.Namespace) -> Iterator[str]:
 
 def _as_sums(lines: Lines, arguments: argparse.Namespace) -> Iterator[str]:
     """Format the sums of each line, in the selected unit."""
-    logprobs, of_known, unknown = lines.sums()
-    unit, texts, lengths = UNITS[arguments.unit], _shown(lines.texts()), line_numbers(lines.tokens).bincount().tolist()
+    logprobs, of_known, tokens, unknown = lines.sums()
+    texts, unit = _shown(lines.texts()), UNITS[arguments.unit]
     sums = ([value * unit for value in column] for column in (logprobs, of_known))
-    cells = zip(*sums, lengths, unknown, texts, strict=True)
+    cells = zip(*sums, tokens, unknown, texts, strict=True)
     yield "%.4f\t%.4f\t%d\t%d\t%s\n" * len(texts) % tuple(chain.from_iterable(cells))
 
 
@@ -299,7 +298,7 @@ class Sums:
         self.tokens += len(lines.tokens)
         self.unknown += int((~lines.known).sum())
         self.logprob += float(lines.logprobs.sum())
-        self.logprob_of_known += float(lines.logprobs[lines.known].sum())
+        self.logprob_of_known += float(lines.logprobs.where(lines.known, 0.0).sum())
 
     def summary(self, unit: str) -> str:
         """The last line of the output."""

@@ -13,8 +13,8 @@ def log2_shares(tokens: Tensor, vocabulary_size: int) -> Tensor:
 
 def line_numbers(tokens: Tensor) -> Tensor:
     """(N,) tokens -> (N,) line number of each token, from 0."""
-    ends = (tokens == EOS_ID).long()
-    return ends.cumsum(0) - ends
+    ends = tokens == EOS_ID
+    return ends.cumsum(0).sub_(ends.long())
 
 
 def by_line(values: Tensor, tokens: Tensor) -> list[Tensor]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, starmap, tee
 from pathlib import Path
@@ -16,13 +17,16 @@ from lmzoo.core.progress import reading
 from lmzoo.corpus import EOS, Context, Vocabulary
 from lmzoo.corpus.conditions import label_numbers, split_labels, unlabelled
 from lmzoo.corpus.form import PLAIN
-from lmzoo.corpus.lines import by_line, line_sums
+from lmzoo.corpus.lines import by_line, line_numbers
 from lmzoo.corpus.tokenizer import ptb, words
 from lmzoo.corpus.vocabulary import UNK, utf8
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import part_logprobs, text_logprobs, validated
 
 log = logging.getLogger(__name__)
+
+_SPACE = re.compile(r"\s{2,}|[^\S ]")
+"""White space between words other than a single space."""
 
 
 class Line(NamedTuple):
@@ -190,18 +194,24 @@ class Lines(NamedTuple):
         """The lines without `<eos>`, words separated by single spaces; `words` is exhausted then."""
         if self.text is None:
             return [" ".join(line[:-1]) for line in self.words]
-        return [" ".join(line.split()) for line in self.text.removesuffix("\n").split("\n")]
+        return [
+            line if line.isprintable() and "  " not in line and line == line.strip() else _SPACE.sub(" ", line.strip())
+            for line in self.text.removesuffix("\n").split("\n")
+        ]
 
-    def sums(self) -> tuple[list[float], list[float], list[int]]:
-        """`Line.logprob`, `Line.logprob_of_known` and `Line.unknown` of all lines."""
-        logprob = line_sums(self.logprobs, self.tokens).tolist()
-        of_known = line_sums(self.logprobs.where(self.known, 0.0), self.tokens).tolist()
-        return logprob, of_known, line_sums((~self.known).long(), self.tokens).tolist()
+    def sums(self) -> tuple[list[float], list[float], list[int], list[int]]:
+        """`Line.logprob`, `Line.logprob_of_known`, the number of tokens and `Line.unknown` of all lines."""
+        line = line_numbers(self.tokens)
+        tokens = line.bincount()
+        logprob_of_known = line.bincount(self.logprobs.where(self.known, 0.0)).tolist()
+        unknown = line[~self.known].bincount(minlength=len(tokens)).tolist()
+        return line.bincount(self.logprobs).tolist(), logprob_of_known, tokens.tolist(), unknown
 
     def each(self) -> Iterator[Line]:
         """Iterate over the lines."""
         logprobs, known = (by_line(column, self.tokens) for column in (self.logprobs, self.known))
-        return map(Line, self.words, logprobs, known, *self.sums())
+        logprob, logprob_of_known, _, unknown = self.sums()
+        return map(Line, self.words, logprobs, known, logprob, logprob_of_known, unknown)
 
 
 def scored_groups(
