@@ -13,7 +13,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.extras import import_optional
 from lmzoo.corpus.offsets import word_offsets
 from lmzoo.protocol.prediction import at_each_token, entropy_and_rank
-from lmzoo.reports.surprisal import BEFORE
+from lmzoo.reports.surprisal import BEFORE, Row, line_rows
 
 log = logging.getLogger(__name__)
 
@@ -43,18 +43,14 @@ def word_columns(
         log.warning("entropy and rank are missing: a transformer has no word vocabulary")
     elif sizes:
         measured = at_each_token(texts.model, texts.rows, "sentence", entropy_and_rank)
+    shares = torch.full((len(known),), math.nan) if log_shares is None else log_shares
+    rows: list[Row] = []
+    measures = texts.ordered(measured.split(sizes))
+    each = zip(texts.words(), texts.ordered(texts.rows), texts.logprobs(), measures, originals, strict=True)
+    for number, (words, tokens, logprobs, own, line) in enumerate(each):
+        places = word_offsets(line, texts.vocabulary.form, tokenize)
+        found = line_rows(words, known[tokens], logprobs, shares[tokens], own)
+        rows += [row | {"text": number, "start": start, "end": end}
+                 for row, (start, end) in zip(found, places, strict=True)]  # fmt: skip
     names = ("text", "position", "word", "known", "surprisal", "entropy", "rank", "log_frequency")
-    columns: dict[str, list[Any]] = {name: [] for name in (*names, *BEFORE, "start", "end")}
-    rows = texts.ordered(measured.split(sizes))
-    each = zip(texts.words(), texts.ordered(texts.rows), texts.logprobs(), rows, originals, strict=True)
-    for number, (words, tokens, logprobs, measures, line) in enumerate(each):
-        bits, n = (0.0 - logprobs / math.log(2)).tolist(), len(words)
-        starts, ends = zip(*word_offsets(line, texts.vocabulary.form, tokenize), strict=True)
-        frequencies = [math.nan] * n if log_shares is None else log_shares[tokens].tolist()
-        before = ([*[math.nan] * back, *bits][:n] for back in range(1, len(BEFORE) + 1))
-        ranks = [math.nan] * n if texts.model.open_vocabulary else measures[:, 1].long().tolist()
-        own = ([number] * n, [*range(1, n + 1)], words, known[tokens].tolist(), bits, measures[:, 0].tolist(),
-               ranks, frequencies, *before, starts, ends)  # fmt: skip
-        for column, values in zip(columns.values(), own, strict=True):
-            column += values
-    return columns
+    return {name: [row[name] for row in rows] for name in (*names, *BEFORE, "start", "end")}

@@ -126,11 +126,8 @@ class LanguageModel(nn.Module, ABC):
         """A regularizer in nats per token, added to the training loss but never to perplexity."""
         return 0.0
 
-    def images(self, corpus: Corpus) -> Mapping[str, tuple[Tensor, Sequence[str]]]:
-        """Matrices to display after training, by name: (H, W) from 0 for black to 1 for white.
-
-        For a square matrix, labels of its rows and columns may be given.
-        """
+    def images(self, corpus: Corpus) -> Mapping[str, Tensor]:
+        """Matrices to display after training, by name: (H, W) from 0 for black to 1 for white."""
         return {}
 
     def unlisted(self) -> Tensor:

@@ -3,27 +3,16 @@
 import json
 import textwrap
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy
-import torch
-from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 from torch.utils.tensorboard.summary import hparams
 
-from lmzoo.core.errors import printable
-
 IMAGE_PIXELS = 512
 """The approximate minimum of the larger side of an image in pixels."""
-
-LABELLED = 128
-"""The maximum number of entries per side for an image with labels."""
-
-FONT_PIXELS, LABEL_SIGNS = 11, 14
-"""The height of the labels' font, and the maximum length of a label in characters."""
 
 LINE = 110
 """The maximum length of a line of text in characters."""
@@ -62,19 +51,10 @@ class Board:
         lines = [part for line in value.split("\n") for part in wrapper.wrap(line) or [""]]
         self._writer(step).add_text(tag, textwrap.indent("\n".join(lines), "    "), step)
 
-    def image(self, tag: str, matrix: Tensor, step: int, labels: Sequence[str] = ()) -> None:
-        """Add an (H, W) matrix with entries from 0 (black) to 1 (white) as an image, enlarged if small.
-
-        Args:
-            labels: the labels of the rows, and of the columns, of an (H, H) matrix.
-        """
-        labels = labels if len(labels) <= LABELLED else ()
-        larger = max(1, IMAGE_PIXELS // max(matrix.shape), FONT_PIXELS + 2 if labels else 0)
+    def image(self, tag: str, matrix: Tensor, step: int) -> None:
+        """Add an (H, W) matrix with entries from 0 (black) to 1 (white) as an image, enlarged if small."""
+        larger = max(1, IMAGE_PIXELS // max(matrix.shape))
         pixels = matrix.float().cpu().repeat_interleave(larger, 0).repeat_interleave(larger, 1)
-        if labels:
-            left, above = _names(labels, larger, right=True), _names(labels, larger, right=False).rot90()
-            corner = pixels.new_zeros(len(above), left.shape[1])
-            pixels = torch.cat([torch.cat([corner, left]), torch.cat([above, pixels])], 1)
         self._writer(step).add_image(tag, pixels, step, dataformats="HW")
 
     def hyperparameters(self, options: Mapping[str, Any], metrics: Mapping[str, float], step: int) -> None:
@@ -103,15 +83,3 @@ class Board:
         """Suppress a full disk's error in TensorBoard's thread: the next point or `close` raises it."""
         if not isinstance(error.exc_value, OSError):
             self.excepthook(error)
-
-
-def _names(labels: Sequence[str], height: int, right: bool) -> Tensor:
-    """Render labels as (H · height, L) pixels, right- or left-aligned."""
-    font = ImageFont.load_default(FONT_PIXELS)
-    texts = [printable(label)[:LABEL_SIGNS] for label in labels]
-    width = round(max(font.getlength(text) for text in texts)) + 6
-    picture = Image.new("L", (width, height * len(texts)))
-    for row, text in enumerate(texts):
-        place = (width - 3 if right else 3, (row + 0.5) * height)
-        ImageDraw.Draw(picture).text(place, text, fill=255, font=font, anchor="rm" if right else "lm")
-    return torch.from_numpy(numpy.asarray(picture).copy()) / 255

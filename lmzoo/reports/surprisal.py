@@ -11,7 +11,7 @@ from torch import Tensor
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.lines import by_line, log2_shares
 from lmzoo.protocol.abilities import Matches
-from lmzoo.protocol.lines import Line, Lines, Part, scored_groups
+from lmzoo.protocol.lines import Lines, Part, scored_groups
 from lmzoo.protocol.model import LanguageModel, State
 from lmzoo.protocol.prediction import at_each_token, entropy_and_rank
 
@@ -19,7 +19,7 @@ BEFORE = ("surprisal_1", "surprisal_2")
 """The surprisal of the word before, and of the one before that."""
 
 Row = dict[str, Any]
-"""A word's columns by their names; NaN, or None for a whole number, where there is no value."""
+"""A word's columns by their names; NaN where there is no value."""
 
 
 def word_rows(
@@ -61,16 +61,20 @@ def word_rows(
     lines = chain.from_iterable(group.each() for group in groups)
     texts = zip(lines, by_line(tokens, tokens), by_line(expected, tokens), strict=True)
     for number, (line, words, each) in enumerate(texts, start=1):
-        yield from _line_rows(number, line, log_shares[words].tolist(), each.tolist())
+        for row in line_rows(line.words, line.known, line.logprobs, log_shares[words], each):
+            yield {"sentence": number, **row}
 
 
-def _line_rows(number: int, line: Line, frequencies: list[float], measures: list[list[float]]) -> Iterator[Row]:
-    bits = (0.0 - line.logprobs / log(2)).tolist()
-    columns = zip(line.words, line.known.tolist(), bits, frequencies, measures, strict=True)
-    for place, (word, known, surprisal, frequency, (entropy, rank, *matched)) in enumerate(columns):
+def line_rows(
+    words: Sequence[str], known: Tensor, logprobs: Tensor, log_shares: Tensor, measures: Tensor
+) -> Iterator[Row]:
+    """The rows of a line: of its n words (n,) bool, log p in nats, log2 shares, and (n, 2 or 3) measures."""
+    bits = (0.0 - logprobs / log(2)).tolist()
+    columns = zip(words, known.tolist(), bits, log_shares.tolist(), measures.tolist(), strict=True)
+    for place, (word, is_known, surprisal, share, (entropy, rank, *matched)) in enumerate(columns):
         before = (bits[place - back] if place >= back else nan for back in range(1, len(BEFORE) + 1))
         yield {
-            "sentence": number, "position": place + 1, "word": word, "known": known, "surprisal": surprisal,
-            "entropy": entropy, "rank": int(rank) if rank == rank else None, "log_frequency": frequency,
-            "matched": int(matched[0]) if matched else None, **dict(zip(BEFORE, before, strict=True)),
+            "position": place + 1, "word": word, "known": is_known, "surprisal": surprisal, "entropy": entropy,
+            "rank": int(rank) if rank == rank else nan, "log_frequency": share,
+            "matched": int(matched[0]) if matched else nan, **dict(zip(BEFORE, before, strict=True)),
         }  # fmt: skip

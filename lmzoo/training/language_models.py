@@ -3,7 +3,7 @@
 import contextlib
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -127,7 +127,7 @@ class Learning(Learner):
             results["precision"] = trainer.options.precision
         return results
 
-    def images(self) -> Mapping[str, tuple[Tensor, Sequence[str]]]:
+    def images(self) -> Mapping[str, Tensor]:
         return self.trainer.model.images(self.corpus)
 
 

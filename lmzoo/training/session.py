@@ -88,7 +88,7 @@ class Learner(ABC):
     def measure(self) -> dict[str, Any]:
         """Evaluate and save the trained model. Returns: its results."""
 
-    def images(self) -> Mapping[str, tuple[Tensor, Sequence[str]]]:
+    def images(self) -> Mapping[str, Tensor]:
         """Matrices to show as images; see `lmzoo.protocol.model.LanguageModel.images`."""
         return {}
 
@@ -172,8 +172,8 @@ def _publish(config: Configuration, results: Mapping[str, Any], learner: Learner
     }
     tokens = learner.progress.tokens
     board.hyperparameters(first | options, metrics, tokens)
-    for name, (matrix, labels) in learner.images().items():
-        board.image(name, matrix, tokens, labels)
+    for name, matrix in learner.images().items():
+        board.image(name, matrix, tokens)
     board.close()  # flush to disk before ``results.json`` is written
 
 

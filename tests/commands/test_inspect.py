@@ -1,7 +1,6 @@
 """The description of an HMM's hidden states, for a toy whose states are known, and the command on a small run."""
 
 import math
-from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -141,7 +140,7 @@ def test_the_picture_is_of_transitions_between_clusters_with_all_states(run):
     model, _ = lmzoo.load(run)
     corpus = Run(run).corpus()
     model.train()
-    (name, (matrix, labels)), *others = model.images(corpus).items()
+    (name, matrix), *others = model.images(corpus).items()
     assert model.training
     assert (name, others) == ("transitions/clusters", [])
     model.eval()
@@ -149,12 +148,6 @@ def test_the_picture_is_of_transitions_between_clusters_with_all_states(run):
     assert lines < 1000  # all of them are read
     expected = model.cluster_transitions(expected_visits(model, corpus.splits["valid"]))
     torch.testing.assert_close(matrix**2, expected)
-    counts = Counter(corpus.splits["train"].tolist())
-    cluster = dict(zip(corpus.vocabulary.words, model.cluster.tolist(), strict=True))
-    assert [cluster[label] for label in labels] == list(range(6))
-    for label in labels:
-        alike = [counts[i] for i, word in enumerate(corpus.vocabulary.words) if cluster[word] == cluster[label]]
-        assert counts[corpus.vocabulary.index[label]] == max(alike)
     torch.testing.assert_close(expected.sum(1), torch.ones(6))
 
 
@@ -167,7 +160,7 @@ def test_the_picture_weights_states_by_their_visits_in_the_first_lines(model, mo
     )
     text, words = torch.cat(lines), Vocabulary(["<eos>", *"abcde"])
     corpus = SimpleNamespace(splits={"valid": text, "train": text}, vocabulary=words)
-    picture = model.images(corpus)["transitions/clusters"][0]
+    picture = model.images(corpus)["transitions/clusters"]
     torch.testing.assert_close(picture**2, few)
     assert not torch.allclose(few, all_lines, rtol=1e-3)
     assert not torch.allclose(few, equal, rtol=1e-3)
@@ -223,7 +216,7 @@ def test_transitions_between_clusters_are_an_image_of_the_run(run):
     events = EventAccumulator(str(run))
     events.Reload()
     (image,) = events.Images("transitions/clusters")
-    assert image.width == image.height > 510  # the matrix and the names beside it
+    assert image.width == image.height == 510  # 85 pixels for each of 6 clusters
 
 
 def test_an_unknown_word_of_a_sentence_is_reported(model):

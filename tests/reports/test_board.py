@@ -7,7 +7,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import numpy
 import pytest
 import torch
 import yaml
@@ -171,26 +170,6 @@ def test_one_chart_has_the_perplexity_of_all_runs(tmp_path: Path):
         (line,) = plugin.scalars_impl(context, run, tag, "")["tag_to_events"].items()
         assert line[0] == "perplexity/valid"
         assert [point[1] for point in line[1]] == [10, 20]
-
-
-def test_a_matrix_has_labels_at_its_rows_and_columns(tmp_path: Path):
-    board, rows = Board(tmp_path), 64
-    for number in (0, 5):
-        board.image(f"only {number}", torch.eye(rows), 1, ["wi\x1bde" if row == number else "" for row in range(rows)])
-    board.image("many", torch.eye(256), 1, ["x"] * 256)
-    board.close()
-    for number in (0, 5):
-        (image,) = events(tmp_path).Images(f"only {number}")
-        pixels = torch.from_numpy(numpy.asarray(Image.open(io.BytesIO(image.encoded_image_string)).convert("L")).copy())
-        margin = len(pixels) - 13 * rows
-        assert margin == pixels.shape[1] - 13 * rows > 13
-        torch.testing.assert_close(pixels[margin:, margin:], 255 * torch.eye(rows).kron(torch.ones(13, 13)).byte())
-        for ink in (pixels[margin:, :margin], pixels[:margin, margin:].T):  # beside the rows, above the columns
-            inked = ink.view(rows, 13, margin).amax((1, 2)).nonzero().flatten()
-            assert inked.tolist() == [number]
-            assert ink[:, -6:].any()  # near the matrix
-    (many,) = events(tmp_path).Images("many")
-    assert (many.width, many.height) == (512, 512)
 
 
 @pytest.mark.parametrize(("shape", "pixels"), [((2, 4), (256, 512)), ((600, 3), (600, 3))])

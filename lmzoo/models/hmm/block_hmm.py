@@ -279,15 +279,12 @@ class BlockHMM(LanguageModel):
         return state_posteriors(self, tokens, mask)
 
     @torch.no_grad()
-    def images(self, corpus: Corpus) -> Mapping[str, tuple[Tensor, Sequence[str]]]:
+    def images(self, corpus: Corpus) -> Mapping[str, Tensor]:
         text = corpus.splits["valid"]
         last = (text == EOS_ID).nonzero()[:LINES_READ][-1]
         with evaluating(self):
             visits = expected_visits(self, text[: int(last) + 1])
-            matrix = self.cluster_transitions(visits)
-        counts = corpus.splits["train"].bincount(minlength=self.vocabulary_size)
-        frequent = [int(torch.where(self.cluster.cpu() == c, counts, -1).argmax()) for c in range(self.clusters)]
-        return {"transitions/clusters": (matrix.sqrt(), [corpus.vocabulary.words[word] for word in frequent])}
+            return {"transitions/clusters": self.cluster_transitions(visits).sqrt()}
 
     def cluster_transitions(self, visits: Tensor) -> Tensor:
         """(M, M) p(c′ | c), the states of c weighted by their (Z,) visits, or equally where c has no visits."""
