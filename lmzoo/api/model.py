@@ -32,6 +32,7 @@ from lmzoo.protocol.lines import (
     unknown_warning,
 )
 from lmzoo.protocol.perplexity import Score, validated
+from lmzoo.runs.external import require_words
 from lmzoo.runs.results import perplexities
 
 log = logging.getLogger(__name__)
@@ -170,9 +171,7 @@ class Loaded(Predictor):
         Raises: UserError as `surprisal` does, for a run whose lines have labels, and if neither package is installed.
         """
         lines = _listed(texts)
-        self._require_words()
-        if self.vocabulary.conditions:
-            raise UserError(f"{self.run.path}: has labels of its lines", "give a run without corpus.condition")
+        require_words(self.run, self.model, self.vocabulary, labels=False)
         read = self._read(lines, context, tokenize)
         return data_frame(word_columns(read, lines, tokenize, self._known, self._log_shares))
 
@@ -238,7 +237,7 @@ class Loaded(Predictor):
         nats: float,
     ) -> Iterator[tuple[list[str], list[float], list[bool]]]:
         """The words of each text and its `<eos>`, -log p of each times ``nats``, and whether the model knows it."""
-        self._require_words()
+        require_words(self.run, self.model, self.vocabulary)
         if context is None and (len(texts) != 1 or self.vocabulary.conditions):
             for group in self._groups(tokenized(texts, tokenize, self.vocabulary.form, self.run.path), condition):
                 known, surprisals, begin = group.known.tolist(), (0.0 - group.logprobs * nats).tolist(), 0
@@ -255,10 +254,6 @@ class Loaded(Predictor):
     def _read(self, texts: Sequence[str], context: str | Sequence[str] | None, tokenize: str | None) -> Texts:
         alone = self.context == "sentence"
         return Texts.read(self.model, self.vocabulary, self.run.path, texts, context, tokenize, alone)
-
-    def _require_words(self) -> None:
-        if self.model.whole_sentences:
-            raise UserError(f"{self.run.path}: assigns probabilities only to whole sentences, not to words")
 
     @cached_property
     def _log_shares(self) -> Tensor | None:

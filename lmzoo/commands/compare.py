@@ -29,7 +29,7 @@ from lmzoo.reports.plot import picture
 from lmzoo.reports.reading import Times, surprisal
 from lmzoo.reports.table import aligned, cell, csv_bytes
 from lmzoo.reports.words import Surprisals, picture_of_bands, picture_of_sentence
-from lmzoo.runs.external import matching, open_model
+from lmzoo.runs.external import matching, open_model, require_words
 from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL
 from lmzoo.runs.listing import OUTPUTS, names
 
@@ -214,8 +214,7 @@ def compare_sentence(
         forms.append(vocabulary.form)
         require_one_direction(run.path, forms[-1], folders[0], forms[0])
         warn_of(run, vocabulary)
-        if model.whole_sentences:
-            raise UserError(f"{run.path}: assigns probabilities only to whole sentences, not to words", "leave it out")
+        require_words(run, model, vocabulary, "leave it out")
         cut = TOKENIZERS[tokenize] if tokenize and not vocabulary.form.tokenizer else str
         with error_prefix(str(run.path)):
             line = next(scored(model, vocabulary, [cut(sentence)], "sentence", "--sentence"))

@@ -21,7 +21,7 @@ from lmzoo.protocol.abilities import Encoder
 from lmzoo.protocol.encoder import EmbeddedText, embed_lines
 from lmzoo.protocol.lines import known_words, unknown_warning
 from lmzoo.reports.table import tab_lines
-from lmzoo.runs.external import open_model
+from lmzoo.runs.external import open_model, require_words
 
 OCCURRENCES, NEIGHBOURS, AROUND = 5, 5, 3
 """The number of tokens printed per word, of neighbours of each, and of context words on either side."""
@@ -125,8 +125,7 @@ def main() -> int:
         check_output(table_of(options.file), inputs=[options.text])
     run, model, vocabulary = open_model(options.run, options.device)
     encoder = require_kind(run, model, Encoder, "a model with vectors of tokens, such as model=lds")
-    if vocabulary.conditions:
-        raise UserError(f"the lines of {run.path} have labels", "give a run without corpus.condition")
+    require_words(run, model, vocabulary, labels=False)
     warn_of(run, vocabulary)
     is_unknown, counts = ~known_words(model, vocabulary), Counter[str]()
 

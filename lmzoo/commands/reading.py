@@ -28,7 +28,7 @@ from lmzoo.reports.reading import (
 )
 from lmzoo.reports.table import aligned, cell, csv_bytes, table_bytes
 from lmzoo.runs.directory import Run
-from lmzoo.runs.external import open_model
+from lmzoo.runs.external import open_model, require_words
 from lmzoo.runs.listing import names
 from lmzoo.runs.loading import source_warnings
 
@@ -97,11 +97,7 @@ def compare_readers(
     rare, frequencies_of, texts = None, None, set[str | None]()
     for folder in dict.fromkeys(arguments.runs):
         run, model, vocabulary = open_model(folder, arguments.device)
-        whole, reverse = model.whole_sentences, vocabulary.form.reverse
-        if whole or reverse or vocabulary.conditions:
-            what = "a probability of whole sentences alone" if whole else "labels of its lines"
-            what = "corpus.reverse=true, and people read forwards" if reverse else what
-            raise UserError(f"{folder}: has {what}", "give a run that scores each word given those before it")
+        require_words(run, model, vocabulary, labels=False, reverse=False)
         for caution in source_warnings(run):
             warn(caution)
         tokenize = TOKENIZERS[arguments.tokenize] if arguments.tokenize and not vocabulary.form.tokenizer else None

@@ -27,7 +27,7 @@ from lmzoo.protocol.perplexity import Score, perplexity, text_logprobs, validate
 from lmzoo.reports.surprisal import BEFORE, Row, word_rows
 from lmzoo.reports.table import cell, tab_lines, table_bytes
 from lmzoo.runs.directory import Run
-from lmzoo.runs.external import ExternalModel, open_model
+from lmzoo.runs.external import ExternalModel, open_model, require_words
 from lmzoo.runs.listing import names
 from lmzoo.runs.results import finite
 
@@ -86,8 +86,8 @@ def main() -> int:
     if arguments.spillover:
         raise UserError("--spillover: needs --table", "add --table FILE")
     opened = _opened(_only(arguments), arguments)
-    if opened.model.whole_sentences and not arguments.sums:
-        raise UserError(f"{opened.run.path}: assigns probabilities only to whole sentences, not to words", "add --sums")
+    if not arguments.sums:
+        require_words(opened.run, opened.model, opened.vocabulary, "add --sums")
     _warn_of_text(opened, arguments)
     sums = Sums()
     written = _as_json if arguments.json else _as_sums if arguments.sums else _as_words
@@ -158,12 +158,7 @@ def _tabulate(arguments: argparse.Namespace) -> int:
         raise UserError(f"{len(named)} runs are named, and standard input can be read once", "name the text after them")
     each = {name: _opened(folder, arguments) for name, folder in named.items()}
     for opened in each.values():
-        if opened.vocabulary.conditions:
-            raise UserError(
-                f"--table: the lines of {opened.run.path} have labels", "give a run without corpus.condition"
-            )
-        if opened.model.whole_sentences:
-            raise UserError(f"{opened.run.path}: assigns probabilities only to whole sentences, not to words")
+        require_words(opened.run, opened.model, opened.vocabulary, labels=False)
         _warn_of_text(opened, arguments)
     columns = [*HEADER, *(["matched"] if any(isinstance(opened.model, Matches) for opened in each.values()) else [])]
     columns += BEFORE if arguments.spillover else ()
@@ -203,10 +198,7 @@ def _export(arguments: argparse.Namespace) -> int:
     if arguments.export.suffix != ".npz":
         raise UserError(f"--export {arguments.export}: does not end in .npz", "name such a file")
     run, model, vocabulary = open_model(_only(arguments), arguments.device)
-    if model.whole_sentences:
-        raise UserError(
-            f"{run.path}: assigns probabilities only to whole sentences, not to words", "leave out --export"
-        )
+    require_words(run, model, vocabulary)
     warn_of(run, vocabulary)
     corpus, context = run.corpus(), arguments.context or run.config()["corpus"]["context"]
     splits: dict[str, tuple[Tensor, Tensor]] = {}

@@ -89,6 +89,24 @@ def open_model(path: Path, device: str = "cpu") -> tuple[Run, LanguageModel, Voc
     return run, *load(path, device)
 
 
+def require_words(
+    run: Run, model: LanguageModel, vocabulary: Vocabulary, advice: str = "give another run", *,
+    labels: bool = True, reverse: bool = True,
+) -> None:  # fmt: skip
+    """Raise a UserError if a model has probabilities only of whole sentences.
+
+    Args:
+        labels, reverse: whether labels of lines, and lines that are read backwards, are allowed.
+    """
+    found = {
+        "assigns probabilities only to whole sentences, not to words": model.whole_sentences,
+        "has labels of its lines (corpus.condition=true)": not labels and vocabulary.conditions,
+        "reads lines backwards (corpus.reverse=true)": not reverse and vocabulary.form.reverse,
+    }
+    if wrong := [what for what, is_so in found.items() if is_so]:
+        raise UserError(f"{run.path}: {wrong[0]}", advice)
+
+
 def matching(patterns: Sequence[str]) -> list[Path]:
     """The runs given by names or patterns, including all runs below a folder; raise a UserError if there are none."""
     runs: dict[Path, None] = {}

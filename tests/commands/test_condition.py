@@ -290,7 +290,7 @@ def test_a_token_has_no_vector_where_lines_have_labels(texts: Path, tmp_path: Pa
     assert command(*CONDITION, *files(texts), *network, f"run_dir={tmp_path / 'run'}").code == 0
     text, out = str(texts / "plain" / "test"), tmp_path / "out.npy"
     told = command(str(tmp_path / "run"), text, str(out), main=embed.main).refused()
-    assert f"the lines of {tmp_path / 'run'} have labels" in told  # not the vectors of the first label's lines
+    assert f"{tmp_path / 'run'}: has labels of its lines" in told  # not the vectors of the first label's lines
     assert not out.exists()
 
 

@@ -201,7 +201,7 @@ def test_it_is_not_taken_for_a_forward_one(texts: Path, folder: Path):
     mixed = command("corpus=text", *files, "corpus.unknown=true", "model=mixture", f"model.runs=[{a},{b}]")
     assert f"model.runs: {told}corpus train forwards; choose another run" in mixed.refused()
     (folder / "times.tsv").write_text("item\tzone\tword\tmeanItemRT\n1\t1\tw1\t300\n")
-    assert "people read forwards" in command(str(a), "times.tsv", main=reading.main).refused()
+    assert "reads lines backwards" in command(str(a), "times.tsv", main=reading.main).refused()
     assert "-reverse" in command(str(a), "a.arpa", main=export.main).err
     assert "-reverse" not in command(str(b), "b.arpa", main=export.main).err
     again = command("corpus=text", *files, "corpus.unknown=true", *MODELS["ngram"], "run_dir=b", "corpus.reverse=true")
