@@ -66,7 +66,7 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
     """
     before, typed = sys.argv, [*(line or sys.argv)]
     line = [argument for argument in typed if argument != "experiment=null"]  # the default, which Hydra cannot parse
-    arguments = read_command_line(line[1:], config_name)
+    arguments = read_command_line(line[1:])
     flags = [argument for argument in line[1:] if argument not in arguments.overrides]
     folders = [CONFIGS, *([Path(arguments.config_dir).absolute()] if arguments.config_dir else [])]
     load_plugins_of(arguments.overrides)
@@ -285,7 +285,7 @@ def _swept_along(arguments: Sequence[str]) -> dict[str, str]:
     }
 
 
-def read_command_line(arguments: Sequence[str], config_name: str = "train") -> argparse.Namespace:
+def read_command_line(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the command line like Hydra; raise a UserError where Hydra would print its usage."""
     parser = get_args_parser()
 
@@ -293,13 +293,7 @@ def read_command_line(arguments: Sequence[str], config_name: str = "train") -> a
         advice = "see --help"
         for name, value in re.findall(r"(?<!\S)--?([a-z][\w.-]+)[= ]([^\s=]+)(?!\S)", " ".join(arguments)):
             if f"--{name}" not in parser._option_string_actions:  # --model lstm
-                meant = f"{name.replace('-', '_')}={value}"
-                try:
-                    check_choices([meant], config_name, True, [CONFIGS])
-                    check_keys([meant], config_name, [CONFIGS])
-                    advice = f"write {meant}"
-                except UserError as error:
-                    advice = error.advice or error.problem
+                advice = f"write {name.replace('-', '_')}={value}"
         raise UserError(message, advice)
 
     parser.error = refuse

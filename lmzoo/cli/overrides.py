@@ -5,7 +5,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -67,16 +67,20 @@ def check_keys(arguments: Sequence[str], config_name: str, folders: Sequence[Pat
     overrides = [override for override in overrides if not override.key_or_group.startswith("hydra/")]
     chosen_of = {o.key_or_group: _choices(o, folders) for o in overrides if o.key_or_group in groups}
     several = [group for group in chosen_of if len(chosen_of[group]) > 1]
-    options: dict[str, Any] = {}
+    configs: dict[str, Any] = {}
     for combination in itertools.product(*chosen_of.values()):
         chosen = dict(zip(chosen_of, combination, strict=True))
         config = composed(config_name, [f"{group}={choice}" for group, choice in chosen.items()], folders)
-        options[" ".join(f"{group}={chosen[group]}" for group in several)] = OmegaConf.to_container(config)
+        configs[" ".join(f"{group}={chosen[group]}" for group in several)] = OmegaConf.to_container(config)
     for override in overrides:
-        if override.key_or_group not in groups:
-            _require_key(override.key_or_group.split("."), options, groups)
-            if override.type is OverrideType.DEL and override.key_or_group.split(".")[0] in groups:
-                raise UserError(f"{override.input_line}: an option cannot be deleted", "set it to another value")
+        if (key := override.key_or_group) in groups:
+            continue
+        refused = {chosen: wrong for chosen, config in configs.items() if (wrong := _refusal(key, config, groups))}
+        for chosen, refusal in refused.items():
+            advice = f"leave it out, or each {key.split('.')[0]} that does not have it"
+            raise refusal if len(refused) == len(configs) else UserError(f"{key}: no such option of {chosen}", advice)
+        if override.type is OverrideType.DEL and key.split(".")[0] in groups:
+            raise UserError(f"{override.input_line}: an option cannot be deleted", "set it to another value")
 
 
 def _groups(config_name: str) -> set[str]:
@@ -181,39 +185,24 @@ def _choices(override: Override, folders: Sequence[Path]) -> list[str]:
     return values
 
 
-def _require_key(parts: list[str], composed: Mapping[str, Any], groups: set[str]) -> None:
-    """Raise a UserError unless the key exists in all configurations ``composed``, one per choice of a sweep."""
-    parts = parts[:2] if parts[0] == "hydra" else parts
-    refused = {chosen: wrong for chosen, options in composed.items() if (wrong := _refusal(parts, options, groups))}
-    if refused:
-        chosen, refusal = next(iter(refused.items()))
-        if len(refused) == len(composed):
-            raise refusal
-        advice = f"leave it out, or each {parts[0]} that does not have it"
-        raise UserError(f"{'.'.join(parts)}: no such option of {chosen}", advice)
-
-
-def _refusal(parts: Sequence[str], options: Any, groups: set[str]) -> UserError | None:
-    """The error for a key that is not in the options; None if it is."""
-    node, depth, key, option = options, 0, ".".join(parts), parts[-1]
-    while depth < len(parts) and isinstance(node, dict) and parts[depth] in node:
-        node, depth = node[parts[depth]], depth + 1
-    if depth == len(parts):
+def _refusal(key: str, config: Any, groups: set[str]) -> UserError | None:
+    """The error for a key that is not in a configuration; None if it is."""
+    key = ".".join(key.split(".")[:2]) if key.startswith("hydra.") else key
+    parts = [name.split(".") for name in flatten(config)]
+    names = {".".join(name[:depth]) for name in parts for depth in range(1, len(name) + 1)}
+    if key in names:
         return None
-    nodes = node if isinstance(node, dict) else ()
-    names = [".".join([*parts[:depth], str(name)]) for name in nodes if not str(name).startswith("override ")]
-    groups = {group for group in groups if choices(group)}
+    group, _, option = key.rpartition(".")
     meant = option.replace("learning_rate", "lr")  # the name in other programs
-    advice = nearest(".".join([*parts[:-1], meant][: depth + 1]), {*names, *(groups if depth == 0 else ())})
-    own = groups.intersection(parts[:-1])
-    if own or depth == 0:
-        if inside := [repr(f"{group}.{meant}") for group in sorted(groups) if meant in (options.get(group) or ())]:
-            advice = f"did you mean {' or '.join(inside)}?"
-        for group in own or (sorted(groups, reverse=True) if not inside else ()):  # model before corpus
-            holders = [name for name in choices(group) if option in defaults(group, name)]
-            if refusal := option_refusal(group, option, holders, str((options.get(group) or {}).get("name"))):
-                return refusal
-    return UserError(f"{key}: no such option", advice)
+    inside = [f"'{name[0]}.{meant}'" for name in parts if name[0] in groups and name[1:] == [meant]]
+    for own in [group] if group in groups else () if inside else sorted(groups, reverse=True):  # model before corpus
+        holders = [name for name in choices(own) if option in defaults(own, name)]
+        if refusal := option_refusal(own, option, holders, str((config.get(own) or {}).get("name"))):
+            return refusal
+    if inside:
+        return UserError(f"{key}: no such option", f"did you mean {' or '.join(inside)}?")
+    alike = [name for name in names if name.rpartition(".")[0] == group] or names
+    return UserError(f"{key}: no such option", nearest(f"{group}.{meant}".lstrip("."), alike))
 
 
 def hydra_message(error: Exception) -> str:
