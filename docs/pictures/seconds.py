@@ -15,7 +15,7 @@ from penn_treebank import FAMILIES, HERE, figures
 
 from lmzoo.core.files import write_output
 from lmzoo.reports.charts import charts, logarithmic, rendered
-from lmzoo.reports.plot import TIME, PlottedRun, plot_by_cost
+from lmzoo.reports.plot import PlottedRun, plot_by_cost
 
 DOCS = HERE.parent
 PICTURE = HERE / "seconds.svg"
@@ -54,7 +54,7 @@ def main() -> None:
         figure, axes = pyplot.subplots(figsize=(7.2, 4.4))
         axes.set(title="What time on one core buys", ylabel="perplexity of Penn Treebank’s test", ylim=(60, 210))
         logarithmic(axes, "y")
-        plot_by_cost(axes, runs, colours, TIME, lambda run: run.seconds)
+        plot_by_cost(axes, runs, colours, "seconds of training", lambda run: run.seconds)
         write_output(PICTURE, rendered(figure, PICTURE))
 
 

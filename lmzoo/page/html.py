@@ -17,7 +17,7 @@ from lmzoo.page import data
 from lmzoo.page.zoo import Zoo
 from lmzoo.reports.map import Map
 from lmzoo.reports.table import cell, csv_bytes
-from lmzoo.runs.configuration import Configuration, short_names
+from lmzoo.runs.configuration import differing_options, short_names
 
 HOT = 16.0
 """Bits of the strongest colour, which is dark on a light ground and light on a dark one."""
@@ -53,19 +53,17 @@ def card(name: str, about: str, content: str) -> str:
 
 def header(zoo: Zoo) -> str:
     """What the page is about, and the runs."""
-    runs, contexts, apart = (
-        [],
-        set(),
-        distinguishing_options({name: lm.run.config() for name, lm in zoo.models.items()}),
-    )
-    for name, lm in zoo.models.items():
+    runs, contexts = [], set()
+    options = [lm.run.config().result_options for lm in zoo.models.values()]
+    differing = differing_options(options, "model.name", short_names({key: 0 for own in options for key in own}))
+    for (name, lm), own, apart in zip(zoo.models.items(), options, differing, strict=True):
         measured = (lm.results or {}).get("perplexity", {})
         split = next((split for split in ("test", "valid") if split in measured), None)
         figure = ""
         if split and measured[split] is not None:
             figure = f", perplexity of {split} {measured[split]:,.1f} (context {lm.context})"
             contexts.add(lm.context)
-        runs.append((name, f"{apart[name]}{figure}"))
+        runs.append((name, f"model={own['model.name']} {apart}".strip() + figure))
     for name, vectors in zoo.vectors.items():
         dimensions = vectors.words.matrix.shape[1]
         runs.append((name, f"method={vectors.run.config()['method']['name']}, {dimensions} dimensions"))
@@ -74,18 +72,6 @@ def header(zoo: Zoo) -> str:
     notes = "".join(map(note, [*zoo.notes, mixed] if len(contexts) > 1 else zoo.notes))
     words = f"{len(zoo.vocabulary):,} words"
     return f'<h1>lmzoo demo</h1><ul class="runs" aria-label="runs of {words}">{chips}</ul>{notes}'
-
-
-def distinguishing_options(configs: Mapping[str, Configuration]) -> dict[str, str]:
-    """The model of each run, and the options in which it differs from other runs of this model."""
-    options = {name: config.result_options for name, config in configs.items()}
-    about = {}
-    for name, own in options.items():
-        alike = [other for other in options.values() if other["model.name"] == own["model.name"]]
-        short = short_names(own)
-        differing = [f"{short[key]}={own[key]}" for key in own if any(other.get(key) != own[key] for other in alike)]
-        about[name] = " ".join([f"model={own['model.name']}", *differing])
-    return about
 
 
 def lead(text: str) -> str:

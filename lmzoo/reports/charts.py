@@ -15,12 +15,6 @@ from lmzoo.core.extras import import_optional
 
 STYLE = Path(__file__).with_name("paper.mplstyle")
 
-TIMES = {
-    0.001: "1 ms", 0.01: "10 ms", 0.1: "0.1 s", 1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h",
-    36_000: "10 h", 360_000: "100 h",
-}  # fmt: skip
-"""Ticks of a time axis, in seconds."""
-
 
 @contextmanager
 def charts(what: str, changes: Mapping[str, Any] | None = None) -> Iterator[Any]:
@@ -87,29 +81,20 @@ def format_tick(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
 
 
-def logarithmic(axes: Any, which: str, times: bool = False) -> None:
+def logarithmic(axes: Any, which: str) -> None:
     """Make the x or y axis logarithmic, with a number at each tick.
 
     Call it after drawing, as the ticks depend on the limits.
-
-    Args:
-        times: whether the axis is in seconds, with ticks at 1 s, 1 min, 1 h and between.
     """
     ticker = importlib.import_module("matplotlib.ticker")
     axis = getattr(axes, f"{which}axis")
     getattr(axes, f"set_{which}scale")("log")
     low, high = sorted(axis.get_view_interval())
-    between = [tick for tick in TIMES if low <= tick <= high] if times else []
     fine = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
     steps = fine if high < 4 * low else (1, 1.5, 2, 3, 5, 7) if high < 10 * low else (1, 2, 5)
-    if len(between) > 1:
-        locator, names = ticker.FixedLocator(between), TIMES
-    elif high < 1.5 * low:
-        locator, names = ticker.AutoLocator(), {}
-    else:
-        locator, names = ticker.LogLocator(subs=steps if high < 100 * low else (1,)), {}
-    axis.set_major_locator(locator)
-    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: names.get(value) or format_tick(value)))
+    of_log = ticker.LogLocator(subs=steps if high < 100 * low else (1,))
+    axis.set_major_locator(ticker.AutoLocator() if high < 1.5 * low else of_log)
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: format_tick(value)))
     axis.set_minor_locator(ticker.NullLocator())
 
 

@@ -39,7 +39,7 @@ SIZE = 1000
 class Map:
     """Words in the plane.
 
-    words: N words, the most frequent first.
+    Attributes:
         words: N, the most frequent first.
         places: (N, 2) coordinates from 0 to 1.
         counts: occurrences of each word in the text.

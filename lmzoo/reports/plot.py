@@ -1,8 +1,6 @@
 """Pictures of runs: perplexity by epoch, by training time, and by size."""
 
-import json
 import math
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,14 +8,12 @@ from typing import Any
 
 from lmzoo.core.errors import UserError, printable
 from lmzoo.reports.charts import charts, legend, logarithmic, rendered
-from lmzoo.reports.comparison import Group, Row
+from lmzoo.reports.comparison import Group
+from lmzoo.runs.configuration import differing_options
 from lmzoo.runs.kinds import LABELS
 
 NAMED = 12
 """The number of best runs with a colour and a name in the legend; others are grey."""
-
-TIME = "time of training"
-"""The label of the time axis."""
 
 GREY = "#b5b5b5"
 
@@ -59,14 +55,16 @@ def picture(tables: Sequence[Group], file: Path) -> bytes:
         )
         for (title, runs), (learning, cost, size) in zip(drawn.items(), panels, strict=True):
             colours = _colours(pyplot, runs)
-            limits = _limits(runs)
+            ends = [run.perplexity for run in runs]
+            checks = [check[2] for run in runs for curve in run.curves for check in curve]  # the first may be high
+            limits = min(ends) / 1.06, min(max([*ends, *checks]) * 1.06, max(ends) * 1.7)
             learning.set_title(printable(title), parse_math=False)
             learning.set(ylabel="valid perplexity", ylim=limits)
             plot_by_epoch(learning, runs, colours)
             logarithmic(learning, "y")
             lines = [line for line in learning.lines[::-1] if not line.get_label().startswith("_")]
             legend(size, *lines, loc="upper left", bbox_to_anchor=(1.02, 1))
-            plot_by_cost(cost, runs, colours, TIME, lambda run: run.seconds)
+            plot_by_cost(cost, runs, colours, "seconds of training", lambda run: run.seconds)
             plot_by_cost(size, runs, colours, "parameters", lambda run: run.parameters)
         return rendered(figure, file)
 
@@ -107,7 +105,7 @@ def plot_by_cost(
     for cost, run, colour in reversed(known):
         panel.plot(cost, run.perplexity, "o", color=colour)
     panel.margins(x=0.12)
-    logarithmic(panel, "x", times=what == TIME)
+    logarithmic(panel, "x")
 
 
 def _drawn(group: Group) -> list[PlottedRun]:
@@ -126,32 +124,12 @@ def _drawn(group: Group) -> list[PlottedRun]:
 
 def _names(group: Group) -> list[str]:
     """Name each row by its model, and the options that differ among the model's rows."""
-    values: dict[tuple[str, str], set[str]] = defaultdict(set)
     learner = f"{group.kind.learner}.name"
-    for row in group.rows:
-        for key in group.options:
-            values[_option(row, learner), key].add(json.dumps(_option(row, key)))
-    return [
-        " ".join([
-            str(_option(row, learner)),
-            *(f"{short}={_option(row, key)}" for key, short in group.options.items()
-              if key != learner and len(values[_option(row, learner), key]) > 1),
-        ])
-        for row in group.rows
-    ]  # fmt: skip
-
-
-def _option(row: Row, key: str) -> Any:
-    return row.entries[0].options.get(key)
+    options = [row.entries[0].options for row in group.rows]
+    differing = differing_options(options, learner, group.options)
+    return [f"{own[learner]} {more}".strip() for own, more in zip(options, differing, strict=True)]
 
 
 def _colours(pyplot: Any, runs: Sequence[PlottedRun]) -> list[Any]:
     cycle = [*pyplot.rcParams["axes.prop_cycle"].by_key()["color"], *pyplot.get_cmap("tab20b").colors]
     return [cycle[number] if number < NAMED else GREY for number in range(len(runs))]
-
-
-def _limits(runs: Sequence[PlottedRun]) -> tuple[float, float]:
-    """From below the best run to above the worst; the first validations of a curve may be higher."""
-    ends = [run.perplexity for run in runs]
-    checks = [check[2] for run in runs for curve in run.curves for check in curve]
-    return min(ends) / 1.06, min(max([*ends, *checks]) * 1.06, max(ends) * 1.7)

@@ -1,7 +1,7 @@
 """The configuration of a run, parsed once: from Hydra for a new run, from ``config.yaml`` for an existing one."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 from lmzoo.core.configs import choices, defaults, flatten
@@ -161,3 +161,19 @@ def short_names(keys: Iterable[str]) -> dict[str, str]:
     keys = list(keys)
     ends = Counter(key.rpartition(".")[2] for key in keys)
     return {key: end if ends[end := key.rpartition(".")[2]] == 1 else key for key in keys}
+
+
+def differing_options(options: Sequence[Mapping[str, Any]], learner: str, names: Mapping[str, str]) -> list[str]:
+    """For each run, the options in which it differs from others of the same learner, as in ``hidden=200 lr=0.1``.
+
+    Args:
+        options: the options of each run by their full names.
+        learner: the option with the name of the learner.
+        names: the options to compare, and what they are called.
+    """
+    found = []
+    for own in options:
+        alike = [other for other in options if other.get(learner) == own.get(learner)]
+        differing = [key for key in names if any(other.get(key) != own.get(key) for other in alike)]
+        found.append(" ".join(f"{names[key]}={own.get(key)}" for key in differing))
+    return found

@@ -14,7 +14,6 @@ import pytest
 from lmzoo.page import data, html
 from lmzoo.page.zoo import Zoo
 from lmzoo.reports.map import Map
-from lmzoo.runs.configuration import Configuration
 
 EVIL = "<script>alert(1)</script>\"'&lt;${alert(1)}{{value}}`\\\x1b[31m\u202e"
 """A word of a stranger's vocabulary."""
@@ -163,18 +162,6 @@ def test_perplexities_of_stream_and_sentence_runs_are_distinguished(zoo: Zoo, mo
     text = re.sub(r"<.*?>", "", html.header(zoo))
     assert re.findall(r"\(context (\w+)\)", text) == ["sentence", "stream", "sentence", "sentence", "sentence"]
     assert "perplexities with context stream and context sentence cannot be compared" in text
-
-
-def test_runs_of_one_model_are_distinguished_by_their_options():
-    def config(model: str, hidden: int, lr: float) -> Configuration:
-        corpus = {"name": "text", "context": "stream"}
-        return Configuration({"model": {"name": model, "hidden": hidden}, "optimizer": {"lr": lr}, "corpus": corpus,
-                              "run_dir": f"{model}-{hidden}"})  # fmt: skip
-
-    told = html.distinguishing_options(
-        {"a": config("lstm", 32, 0.1), "b": config("lstm", 64, 0.1), "c": config("rnn", 16, 0.2)}
-    )
-    assert told == {"a": "model=lstm hidden=32", "b": "model=lstm hidden=64", "c": "model=rnn"}
 
 
 @pytest.mark.parametrize(

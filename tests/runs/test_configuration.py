@@ -10,7 +10,7 @@ import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core.configs import flatten
 from lmzoo.core.errors import UserError
 from lmzoo.protocol.model import models
-from lmzoo.runs.configuration import Configuration, short_names
+from lmzoo.runs.configuration import Configuration, differing_options, short_names
 
 
 def parsed(folder: Path, *options: str) -> Configuration:
@@ -143,3 +143,10 @@ def test_a_model_that_says_otherwise_is_refused(folder: Path, monkeypatch: pytes
     monkeypatch.setattr(models.entries["rnn"], "takes_steps", classmethod(lambda cls, options: False))
     refused = command(*TEXT, *QUICK, "model=rnn").refused()
     assert "model=rnn: has parameters, and takes_steps is False; let its classmethod takes_steps return True" in refused
+
+
+def test_runs_of_one_model_are_distinguished_by_their_options():
+    runs = [("lstm", 32, 0.1), ("lstm", 64, 0.1), ("rnn", 16, 0.2)]
+    options = [{"model.name": model, "model.hidden": hidden, "optimizer.lr": lr} for model, hidden, lr in runs]
+    names = {"model.name": "name", "model.hidden": "hidden", "optimizer.lr": "lr"}
+    assert differing_options(options, "model.name", names) == ["hidden=32", "hidden=64", ""]
