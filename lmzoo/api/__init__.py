@@ -23,7 +23,6 @@ from lmzoo.runs.labellers import load_labeller
 from lmzoo.runs.listing import OUTPUTS, find
 from lmzoo.training import session
 from lmzoo.words.vectors.formats import read_vectors
-from lmzoo.words.vectors.word_vectors import WordVectors
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +50,7 @@ def load(source: str | os.PathLike[str], device: str = "cpu", plugins: Sequence[
     if path != Path(source):
         log.warning("%s is %s", source, path)
     if path.is_file() and not holds_arpa(path):
-        return _vectors(path)
+        return read_vectors(path)
     run = run_at(path)
     kind = run.config().kind
     if kind is WORD_VECTORS:
@@ -60,15 +59,6 @@ def load(source: str | os.PathLike[str], device: str = "cpu", plugins: Sequence[
         return Tagger(load_labeller(run.path))
     run, model, vocabulary = open_model(run.path, device)
     return Loaded(model, vocabulary, run, run.config()["corpus"]["context"])
-
-
-def _vectors(file: Path) -> WordVectors:
-    """The word vectors of a file; raise a UserError for a file of another kind."""
-    try:
-        return read_vectors(file)
-    except UserError as error:
-        problem = error.problem.replace("not a file of word vectors", "neither an ARPA file nor one of word vectors")
-        raise UserError(problem, error.advice) from None
 
 
 def train(*overrides: str, quiet: bool = False) -> Loaded:

@@ -13,7 +13,7 @@ from lmzoo.cli.hydra import run_hydra
 from lmzoo.cli.start import leaving_at_once
 from lmzoo.core.errors import Interrupted, UserError, one_line, printable
 from lmzoo.core.files import write_output
-from lmzoo.runs.last_corpus import reuse_corpus
+from lmzoo.runs.last_corpus import last_corpus
 from lmzoo.runs.log import log_failure
 
 if TYPE_CHECKING:
@@ -52,12 +52,13 @@ def run_jobs(command: str, about: str) -> int:
             raise UserError(problem, "name a valid text")
         return figure
 
+    outside = last_corpus.set({})
     try:
-        with reuse_corpus():
-            run_hydra(job, command, about)
+        run_hydra(job, command, about)
         files = sorted(reports.glob("*.json"), key=lambda file: int(file.stem))
         outcomes = [json.loads(file.read_text("utf-8")) for file in files]
     finally:
+        last_corpus.reset(outside)
         shutil.rmtree(reports, ignore_errors=True)
     done = list(dict.fromkeys(Path(folder) for folder, ended in outcomes if ended))
     if len(done) > 1 and first:

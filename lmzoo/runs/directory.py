@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,10 +14,12 @@ from lmzoo.core.checksums import CHECKSUM, NOT_AS_WRITTEN, RESULTS, is_altered, 
 from lmzoo.core.configs import parse
 from lmzoo.core.errors import UserError, one_line, out_of_memory
 from lmzoo.core.files import sha256
+from lmzoo.core.plugins import require_plugins
 from lmzoo.corpus import Corpus, Vocabulary, load_corpus
 from lmzoo.corpus.encoded import text_checksums
 from lmzoo.corpus.form import Form
-from lmzoo.corpus.subwords import Kind, Subwords
+from lmzoo.corpus.subwords import Kind as SubwordKind
+from lmzoo.corpus.subwords import Subwords
 from lmzoo.corpus.user_files import CONDITIONS, SCORES
 from lmzoo.protocol.lines import Part
 from lmzoo.protocol.model import LanguageModel
@@ -30,7 +33,7 @@ from lmzoo.runs.checkpoint import (
 )
 from lmzoo.runs.configuration import Configuration
 from lmzoo.runs.files import Files, locked
-from lmzoo.runs.kinds import KINDS, checked
+from lmzoo.runs.kinds import KINDS, Kind, checked
 from lmzoo.runs.last_corpus import last_corpus
 from lmzoo.runs.listing import CONFIG, nearest
 from lmzoo.runs.provenance import Origins, provenance
@@ -54,7 +57,11 @@ _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, 
 
 def configured_corpus(config: Mapping[str, Any]) -> Corpus:
     """The corpus of a configuration, its splits truncated to ``trainer.first_tokens`` if set."""
-    corpus = last_corpus(config["corpus"], load_corpus)
+    shared, key = last_corpus.get(), json.dumps(config["corpus"], sort_keys=True, default=str)
+    corpus = shared[key] if shared and key in shared else load_corpus(config["corpus"])
+    if shared is not None:
+        shared.clear()
+        shared[key] = corpus
     tokens = config.get("trainer", {}).get("first_tokens")
     return corpus if tokens is None else corpus.truncated(tokens)
 
@@ -243,7 +250,7 @@ class Run(Files):
         if form.of_pieces:
             scores = self.lines(SCORES)
             with self.damaged(SCORES):
-                form = form.with_pieces(Subwords.of(cast(Kind, form.unit), words, scores))
+                form = form.with_pieces(Subwords.of(cast(SubwordKind, form.unit), words, scores))
         with self.damaged("vocabulary.txt"):
             return Vocabulary(words, form, conditions)
 
@@ -347,6 +354,17 @@ class Run(Files):
             raise self.unusable(name, f"a checkpoint of another run ({'; '.join(changed)})")
         if checkpoint["vocabulary"] != self._vocabulary_sha256():
             raise self.unusable("vocabulary.txt", f"not the words that {name} was trained with")
+        return checkpoint
+
+    def best(self, kind: Kind, *needed: str) -> dict[str, Any]:
+        """The checkpoint of the best weights, with the required keys.
+
+        Raises: UserError as `restore` does, for a run of another kind or without weights, and if a plug-in is missing.
+        """
+        self.config().kind.require(self.path, kind)
+        require_plugins(self.config()["plugins"], self.path)
+        if (checkpoint := self.restore("best.pt", *needed)) is None:
+            raise UserError(f"{self.path}: has no best.pt yet", "train it first")
         return checkpoint
 
     def load_weights(self, model: LanguageModel, checkpoint: Mapping[str, Any], name: str) -> None:

@@ -3,8 +3,6 @@
 from pathlib import Path
 
 import lmzoo.labels  # noqa: F401 - its import registers them
-from lmzoo.core.errors import UserError
-from lmzoo.core.plugins import require_plugins
 from lmzoo.labels.formats import Layout
 from lmzoo.labels.model import Labeller, TrainedLabeller, labellers
 from lmzoo.runs.directory import Run
@@ -14,13 +12,8 @@ from lmzoo.runs.kinds import LABELS
 def load_labeller(folder: Path) -> TrainedLabeller:
     """The labeller of a run with its best weights; raise a UserError if it is another kind of run or has no weights."""
     run = Run(folder)
-    config = run.config()
-    config.kind.require(folder, LABELS)
-    require_plugins(config["plugins"], run.path)
+    checkpoint, config = run.best(LABELS, "state", "form"), run.config()
     labeller: Labeller = labellers.build(config["labeller"])
-    checkpoint = run.restore("best.pt", "state", "form")
-    if checkpoint is None:
-        raise UserError(f"{folder}: has no best.pt yet", "train it first")
     with run.reading("best.pt"):
         labeller.load_state_dict(checkpoint["state"])
         layout = Layout(**checkpoint["form"])

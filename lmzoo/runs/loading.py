@@ -12,7 +12,6 @@ from torch import Tensor
 import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core import ranks
 from lmzoo.core.errors import UserError, error_prefix, shortened
-from lmzoo.core.plugins import require_plugins
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.corpus.form import require_one_direction
 from lmzoo.corpus.user_files import form_difference
@@ -48,14 +47,8 @@ def load(run_dir: str | Path, device: str | torch.device = "cpu") -> tuple[Langu
     """
     run = Run(Path(run_dir))
     where = resolve_device(str(device))
-    config = run.config()
-    config.kind.require(run.path, LANGUAGE_MODEL)
-    vocabulary = run.vocabulary()
-    require_plugins(config["plugins"], run.path)
-    checkpoint = run.restore("best.pt", "model")
-    if checkpoint is None:
-        raise UserError(f"{run.path}: has no best.pt yet", "train it first")
-    model = build_model(config["model"], vocabulary)
+    checkpoint, vocabulary = run.best(LANGUAGE_MODEL, "model"), run.vocabulary()
+    model = build_model(run.config()["model"], vocabulary)
     run.load_weights(model, checkpoint, "best.pt")
     return model.to(where).eval(), vocabulary
 
@@ -123,25 +116,30 @@ def source_warnings(run: Run) -> Iterator[str]:
         yield f"{run.path}: was trained on only the first {first:,} tokens"
 
 
+def open_source(folder: str, option: str) -> tuple[Run, LanguageModel, Vocabulary]:
+    """A run, its model and its vocabulary; its `source_warnings` are logged, errors are prefixed by ``option``."""
+    with error_prefix(option, "choose another run"):
+        run, (model, vocabulary) = Run(Path(folder)), load(folder)
+        for caution in source_warnings(run):
+            log.warning("%s", caution)
+    return run, model, vocabulary
+
+
 def trained(folder: str, corpus: Corpus, option: str, same_text: bool = True) -> Trained:
     """Load a run with the same vocabulary and, if ``same_text``, the same text; errors are prefixed by ``option``."""
-    run = Run(Path(folder))
+    run, model, vocabulary = open_source(folder, option)
     with error_prefix(option, "choose another run"):
-        model, vocabulary = load(folder)
         require_one_direction(folder, vocabulary.form, f"corpus {corpus.name}", corpus.vocabulary.form)
         if same_text:
             run.check_text(corpus)
-        config, cautions = run.config(), [*source_warnings(run)]
     other_words = vocabulary.words != corpus.vocabulary.words
     if other_words or vocabulary.conditions != corpus.vocabulary.conditions:
         raise UserError(
             f"{option}: {folder} was not trained on the {'words' if other_words else 'labels'} of corpus {corpus.name}",
             "choose another run" if same_text else f"set corpus.vocabulary={folder}",
         )
-    for caution in cautions:
-        log.warning("%s", caution)
-    if (context := config["corpus"]["context"]) != corpus.context:
+    if (context := run.config()["corpus"]["context"]) != corpus.context:
         log.warning("%s: was trained with corpus.context=%s, and here it is %s", folder, context, corpus.context)
     if problem := form_difference(folder, corpus.vocabulary.form):
         log.warning("%s", problem)
-    return Trained(folder, config["model"], model)
+    return Trained(folder, run.config()["model"], model)

@@ -17,7 +17,7 @@ from lmzoo.labels.tasks import load_task
 from lmzoo.protocol.model import Trained
 from lmzoo.runs.directory import Run
 from lmzoo.runs.labellers import load_labeller
-from lmzoo.runs.loading import load, source_warnings
+from lmzoo.runs.loading import open_source
 from lmzoo.training.optimization import Optimization
 from lmzoo.training.session import commands, log
 from lmzoo.training.steps import SteppedLearner, SteppedOptions
@@ -166,14 +166,9 @@ class RunOpener(Opener):
         self.options = options
 
     def language_model(self, option: str, folder: str) -> tuple[Trained, Vocabulary]:
-        with error_prefix(option, "choose another run"):
-            model, vocabulary = load(folder)
-            run = Run(Path(folder))
-            cautions = [*source_warnings(run)]
+        run, model, vocabulary = open_source(folder, option)
         if vocabulary.conditions:
             raise UserError(f"{option}: {folder} has corpus.condition=true", "choose a run without corpus.condition")
-        for caution in cautions:
-            log.warning("%s", caution)
         return Trained(folder, run.config()["model"], model), vocabulary
 
     def labeller(self, option: str, folder: str) -> TrainedLabeller:
