@@ -102,7 +102,9 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
                 break
         return outcome
 
-    if arguments.help or (ours and not _needs_hydra(arguments)):
+    more = ("multirun", "cfg", "info", "hydra_help", "version", "experimental_rerun")  # than composition
+    by_hydra = any(getattr(arguments, flag, None) for flag in more) or any("hydra" in o for o in arguments.overrides)
+    if arguments.help or (ours and not by_hydra):
         try:
             config = compose(arguments.overrides)
         except UserError:  # most mistakes get better messages than Hydra's
@@ -175,12 +177,6 @@ def _composed_once() -> Iterator[None]:
         yield
     finally:
         ConfigLoaderImpl.load_sweep_config = load
-
-
-def _needs_hydra(arguments: argparse.Namespace) -> bool:
-    """Whether a command line uses more of Hydra than composition of the configuration."""
-    flags = ("multirun", "cfg", "info", "hydra_help", "version", "experimental_rerun")
-    return any(getattr(arguments, flag, None) for flag in flags) or any("hydra" in o for o in arguments.overrides)
 
 
 def _refusal(error: Exception) -> UserError:

@@ -78,24 +78,17 @@ def evaluate(run_dir: Path, text: str, context: Context | None = None, device: s
         figures["bits_per_character"] = math.log2(measured.perplexity)
     if not vocabulary.form.of_words:
         figures |= {"words": words, "perplexity_per_word": perplexity(measured.logprob, words)}
-    if text not in SPLITS:
-        warning = run.training_text_warning(Path(text))
-    else:
-        warning = _unlike_results(run, text, measured.perplexity) if memory == config["corpus"]["context"] else None
+    warning = None if text in SPLITS else run.training_text_warning(Path(text))
+    if text in SPLITS and memory == config["corpus"]["context"] and (results := run.results()):
+        recorded = perplexities(results).get(text, measured.perplexity)
+        if not math.isclose(recorded, measured.perplexity, rel_tol=ROUNDED):
+            warning = f"{run.path}/{RESULTS}: has {recorded:.2f}, so a file of the run was changed, or the code since"
     if warning:
         figures["warning"] = warning
     if figures["unknown"] and not model.whole_sentences:
         figures["impossible_unknown"] = measured.impossible - of_known.impossible
         figures["perplexity_of_known"] = of_known.perplexity
     return figures
-
-
-def _unlike_results(run: Run, split: str, perplexity: float) -> str | None:
-    """A warning if the results of a finished run contain another perplexity of the split."""
-    recorded = perplexities(run.results() or {"perplexity": {}}).get(split, perplexity)
-    if math.isclose(recorded, perplexity, rel_tol=ROUNDED):
-        return None
-    return f"{run.path}/{RESULTS}: has {recorded:.2f}, so a file of the run was changed, or the code since then"
 
 
 def _read(text: str, run: Run, vocabulary: Vocabulary) -> Iterable[Part]:

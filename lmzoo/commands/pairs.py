@@ -78,12 +78,6 @@ def _read(line: Line) -> list[str | None]:
     return [word if known else None for word, known in zip(line.words, line.known.tolist(), strict=True)]
 
 
-def _without_end(line: Line) -> Line:
-    """A line without the probability of its end."""
-    end = float(line.logprobs[-1])
-    return line._replace(logprob=line.logprob - end, logprob_of_known=line.logprob_of_known - end)
-
-
 def _sign(good: float, bad: float) -> int:
     return (good > bad) - (good < bad)
 
@@ -111,7 +105,9 @@ def main() -> int:
     warn(run.unfinished())
     lines = list(scored(model, vocabulary, sentences, "sentence", "the sentences of the pairs"))
     if isinstance(model, CausalTransformer):  # whose end is that of a document, and not in published figures
-        lines = [_without_end(line) for line in lines]
+        ends = [float(line.logprobs[-1]) for line in lines]
+        lines = [line._replace(logprob=line.logprob - end, logprob_of_known=line.logprob_of_known - end)
+                 for line, end in zip(lines, ends, strict=True)]  # fmt: skip
     warn(unknown_warning(sum(line.unknown for line in lines), sum(len(line.words) for line in lines), "pairs"))
     if repeated := len(pairs) - len({*pairs}):
         warn(f"{repeated:,} of {len(pairs):,} pairs are duplicates, which are counted, too")

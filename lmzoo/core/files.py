@@ -201,7 +201,9 @@ def read_pieces(path: Path, seen: Seen = lambda block, read: None, of_words: boo
     """
     pieces = _checked(_cut(text_blocks(path, seen, of_words), of_words), str(path), of_words)
     for first in itertools.islice(pieces, 1):
-        if of_words and _is_table(path, first):
+        lines = [line for line in map(bytes.strip, first.split(b"\n")) if line] if b"\t" in first else []
+        alike = len(lines) > 1 and len({line.count(b"\t") for line in lines}) == 1
+        if of_words and (text_ending(path) in TABLES or (alike and b"\t" in lines[0])):
             advice = "write the column that is text into a .txt by itself, or spaces for the tabs of a text"
             raise UserError(f"{path}: is a table, by its suffix or by the equal number of tabs per line", advice)
         yield first
@@ -210,13 +212,6 @@ def read_pieces(path: Path, seen: Seen = lambda block, read: None, of_words: boo
 
 TABLES = (".csv", ".tsv")
 """File name suffixes of tables."""
-
-
-def _is_table(path: Path, begin: bytes) -> bool:
-    """Whether the file name, or an equal number of tabs in each of the first lines, indicates a table."""
-    lines = list(filter(None, map(bytes.strip, begin.split(b"\n")))) if b"\t" in begin else []
-    alike = len(lines) > 1 and len({line.count(b"\t") for line in lines}) == 1
-    return text_ending(path) in TABLES or (alike and b"\t" in lines[0])
 
 
 def decompressed_name(path: Path) -> Path:

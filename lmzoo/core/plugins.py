@@ -56,15 +56,10 @@ def _import(name: str) -> None:
         importlib.import_module(name)
     except (Exception, SystemExit) as error:
         absent = isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}.")
-        if absent and not _inside(error):
+        modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
+        if absent and all(module == __name__ or module.startswith("importlib") for module in modules):  # not inside it
             raise UserError(f"{option}: no such module", "install it, or start the command in its folder") from None
         raise UserError(f"{option}: {error_location(error)}") from error
-
-
-def _inside(error: BaseException) -> bool:
-    """Whether an error was raised inside a module, not by the search for it."""
-    modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
-    return not all(module == __name__ or module.startswith("importlib") for module in modules)
 
 
 @contextlib.contextmanager

@@ -114,11 +114,6 @@ def broadcast(value: Any) -> Any:
     return all_gather(value)[0]
 
 
-def barrier() -> None:
-    """Wait for all ranks."""
-    all_gather(None)
-
-
 def any_rank(*facts: bool) -> list[bool]:
     """For each fact, whether it holds on any rank."""
     return (all_reduce(torch.tensor(facts, dtype=torch.int32)) > 0).tolist()

@@ -90,7 +90,8 @@ def read_times(file: Path, *, word: str, time: str, story: str, place: str, sent
             raise UserError(f"{file}: {several}", "name each once" if column in header else nearest(column, header))
     columns = {column: [row[header.index(column)] for row in rows] for column in asked}
     places, times = _numbers(columns[place], place, file), _numbers(columns[time], time, file, missing=("", "NA"))
-    names = {name: number for number, name in enumerate(sorted({*columns[story]}, key=_by_size))}
+    by_size = sorted({*columns[story]}, key=lambda name: (float(name) if NUMBER.fullmatch(name) else math.inf, name))
+    names = {name: number for number, name in enumerate(by_size)}
     stories = np.array([names[name] for name in columns[story]])
     order = np.lexsort((places, stories))
     stories, places, words = stories[order], places[order], [columns[word][i] for i in order]
@@ -119,11 +120,6 @@ def time_warnings(times: Times) -> Iterator[str]:
         yield f"words are left out {where}, so that models read a text without them"
     if count := int((times.times <= 0).sum()):
         yield f"{count:,} times are not above 0 and count as they are; leave them empty where a word was not read"
-
-
-def _by_size(name: str) -> tuple[float, str]:
-    """A sort key for names: numbers by value, then other names."""
-    return (float(name) if NUMBER.fullmatch(name) else math.inf), name
 
 
 def _rows(file: Path) -> list[list[str]]:

@@ -18,8 +18,7 @@ from lmzoo.core.plugins import require_plugins
 from lmzoo.corpus import Corpus, Vocabulary, load_corpus
 from lmzoo.corpus.encoded import text_checksums
 from lmzoo.corpus.form import Form
-from lmzoo.corpus.subwords import Kind as SubwordKind
-from lmzoo.corpus.subwords import Subwords
+from lmzoo.corpus.subwords import Kind, Subwords
 from lmzoo.corpus.user_files import CONDITIONS, SCORES
 from lmzoo.protocol.lines import Part
 from lmzoo.protocol.model import LanguageModel
@@ -33,7 +32,7 @@ from lmzoo.runs.checkpoint import (
 )
 from lmzoo.runs.configuration import Configuration
 from lmzoo.runs.files import Files, locked
-from lmzoo.runs.kinds import KINDS, Kind, checked
+from lmzoo.runs.kinds import KINDS, checked
 from lmzoo.runs.last_corpus import last_corpus
 from lmzoo.runs.listing import CONFIG, nearest
 from lmzoo.runs.provenance import Origins, provenance
@@ -250,7 +249,7 @@ class Run(Files):
         if form.of_pieces:
             scores = self.lines(SCORES)
             with self.damaged(SCORES):
-                form = form.with_pieces(Subwords.of(cast(SubwordKind, form.unit), words, scores))
+                form = form.with_pieces(Subwords.of(cast(Kind, form.unit), words, scores))
         with self.damaged("vocabulary.txt"):
             return Vocabulary(words, form, conditions)
 
@@ -356,12 +355,11 @@ class Run(Files):
             raise self.unusable("vocabulary.txt", f"not the words that {name} was trained with")
         return checkpoint
 
-    def best(self, kind: Kind, *needed: str) -> dict[str, Any]:
+    def best(self, *needed: str) -> dict[str, Any]:
         """The checkpoint of the best weights, with the required keys.
 
-        Raises: UserError as `restore` does, for a run of another kind or without weights, and if a plug-in is missing.
+        Raises: UserError as `restore` does, for a run without weights, and if a plug-in is missing.
         """
-        self.config().kind.require(self.path, kind)
         require_plugins(self.config()["plugins"], self.path)
         if (checkpoint := self.restore("best.pt", *needed)) is None:
             raise UserError(f"{self.path}: has no best.pt yet", "train it first")

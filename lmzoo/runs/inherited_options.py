@@ -49,11 +49,7 @@ def inherited_options(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     if folder := holder("corpus.vocabulary"):
         groups["corpus"] = form_of_run(folder)
     return {
-        group: {name: value for name, value in options.items() if name in settings[group] and _is_plain(value)}
+        group: {name: value for name, value in options.items()
+                if name in settings[group] and "${" not in json.dumps(value, default=str)}  # no ${oc.env:HOME}
         for group, options in groups.items()
-    }
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether a value is free of interpolations such as ${oc.env:HOME}."""
-    return "${" not in json.dumps(value, default=str)
+    }  # fmt: skip

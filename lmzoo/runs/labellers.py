@@ -12,7 +12,9 @@ from lmzoo.runs.kinds import LABELS
 def load_labeller(folder: Path) -> TrainedLabeller:
     """The labeller of a run with its best weights; raise a UserError if it is another kind of run or has no weights."""
     run = Run(folder)
-    checkpoint, config = run.best(LABELS, "state", "form"), run.config()
+    config = run.config()
+    config.kind.require(folder, LABELS)
+    checkpoint = run.best("state", "form")
     labeller: Labeller = labellers.build(config["labeller"])
     with run.reading("best.pt"):
         labeller.load_state_dict(checkpoint["state"])

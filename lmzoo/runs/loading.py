@@ -47,7 +47,8 @@ def load(run_dir: str | Path, device: str | torch.device = "cpu") -> tuple[Langu
     """
     run = Run(Path(run_dir))
     where = resolve_device(str(device))
-    checkpoint, vocabulary = run.best(LANGUAGE_MODEL, "model"), run.vocabulary()
+    run.config().kind.require(run.path, LANGUAGE_MODEL)
+    vocabulary, checkpoint = run.vocabulary(), run.best("model")
     model = build_model(run.config()["model"], vocabulary)
     run.load_weights(model, checkpoint, "best.pt")
     return model.to(where).eval(), vocabulary
@@ -74,9 +75,12 @@ def start_from(model: LanguageModel, corpus: Corpus, folder: str, options: Mappi
     for name in {**own, **shapes}:
         if shapes.get(name) != own.get(name):
             sizes = f"{shapes.get(name, 'absent')} there, {own.get(name, 'absent')} here"
+            unlike = [f"model.{key}={shortened(json.dumps(value))}" for key, value in source.options.items()
+                      if options.get(key, value) != value]  # fmt: skip
+            unlike = unlike if source.options["name"] == options["name"] else [f"model={source.options['name']}"]
             raise UserError(
                 f"trainer.from: {folder} has other weights ({name}: {sizes})",
-                f"repeat its model options, or leave them out: {_unlike(source.options, options)}",
+                f"repeat its model options, or leave them out: {' '.join(unlike)}",
             )
     if source.options["name"] != options["name"]:
         log.warning("%s is a run of model=%s, and here it is %s", folder, source.options["name"], options["name"])
@@ -98,14 +102,6 @@ def hand_over_teacher(model: LanguageModel, corpus: Corpus) -> None:
         teacher = trained(model.teacher, corpus, "model.teacher").model
     with error_prefix(option, "choose another run"):
         model.imitate(teacher.to(model.device).requires_grad_(False))
-
-
-def _unlike(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
-    """The options of a source run that differ, as command-line arguments."""
-    if theirs["name"] != ours["name"]:
-        return f"model={theirs['name']}"
-    return " ".join(f"model.{name}={shortened(json.dumps(value))}" for name, value in theirs.items()
-                    if ours.get(name, value) != value)  # fmt: skip
 
 
 def source_warnings(run: Run) -> Iterator[str]:

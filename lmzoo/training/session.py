@@ -20,7 +20,7 @@ from lmzoo.corpus import Corpus
 from lmzoo.reports.board import Board
 from lmzoo.runs.configuration import Configuration
 from lmzoo.runs.directory import Run
-from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL, Kind, summary
+from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL, summary
 from lmzoo.runs.lineage import leakage_warnings
 from lmzoo.runs.listing import LATEST, OUTPUTS, write_list
 from lmzoo.runs.log import logging_to
@@ -150,7 +150,7 @@ def train(config: Configuration, given: Collection[str] = ()) -> dict[str, Any]:
             done = learner.progress
             log.info("resumed at step %d, %.1f s of training before it", done.step, done.seconds)
         learner.fit()
-        ranks.barrier()
+        ranks.all_gather(None)  # wait for all
         common = {kind.learner: config[kind.learner]["name"], "seed": options.seed, "warnings": warnings}
         results = {**learner.measure(), **common}
         if ranks.is_main():
@@ -167,18 +167,12 @@ def _publish(config: Configuration, results: Mapping[str, Any], learner: Learner
     """Write a finished run to TensorBoard, before ``results.json``, after which nothing is repeated."""
     kind, options = config.kind, dict(config.result_options)
     first = {"Kind": kind.noun.removeprefix("a "), "Name": options.pop(f"{kind.learner}.name")}
-    metrics = {
-        _tag(kind, name, results): value for name, value in kind.figures(results).items() if math.isfinite(value)
-    }
+    prefix = "/".join(["result", *([results["measure"]] if kind is LABELS else [])])
+    tags = {"valid": "perplexity/best_valid", "test": "perplexity/test"}  # first, as TensorBoard sorts tags
+    metrics = {tags[name] if kind is LANGUAGE_MODEL else f"{prefix}/{name}": value
+               for name, value in kind.figures(results).items() if math.isfinite(value)}  # fmt: skip
     tokens = learner.progress.tokens
     board.hyperparameters(first | options, metrics, tokens)
     for name, matrix in learner.images().items():
         board.image(name, matrix, tokens)
     board.close()  # flush to disk before ``results.json`` is written
-
-
-def _tag(kind: Kind, figure: str, results: Mapping[str, Any]) -> str:
-    """The TensorBoard tag of a result. TensorBoard sorts tags, so those of perplexity come first."""
-    if kind is LANGUAGE_MODEL:
-        return f"perplexity/{'best_valid' if figure == 'valid' else figure}"
-    return "/".join(["result", *([results["measure"]] if kind is LABELS else []), figure])

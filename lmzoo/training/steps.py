@@ -4,9 +4,7 @@ import math
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Generic, Protocol, TypeVar
-
-import torch
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import NonNegative
@@ -20,24 +18,17 @@ from lmzoo.training.optimization import NotFinite
 from lmzoo.training.progress import Progress
 from lmzoo.training.session import Learner, RunOptions
 
+if TYPE_CHECKING:
+    from lmzoo.labels.model import Labeller
+    from lmzoo.words.vectors.method import Method
+
 
 class SteppedOptions(RunOptions):
     checkpoint_seconds: NonNegative
     """seconds between writes of ``last.pt``, which is also written at the end."""
 
 
-class Stepped(Protocol):
-    """A model trained by steps; see `lmzoo.labels.model.Labeller` and `lmzoo.words.vectors.method.Method`."""
-
-    steps: int
-    epoch: int
-    any_device: bool
-    device: torch.device
-
-    def step(self, number: int) -> dict[str, float]: ...
-
-
-M = TypeVar("M", bound=Stepped)
+M = TypeVar("M", "Labeller", "Method")
 
 
 class SteppedLearner(Learner, Loop, Generic[M]):
