@@ -4,8 +4,8 @@ import importlib
 import os
 import sys
 
+from lmzoo.cli import COMMANDS
 from lmzoo.cli.start import start
-from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, nearest, shortened
 from lmzoo.core.version import __version__
 

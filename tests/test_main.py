@@ -8,7 +8,7 @@ import pytest
 from command_line import ROOT, command
 
 from lmzoo import __main__
-from lmzoo.commands import COMMANDS
+from lmzoo.cli import COMMANDS
 from lmzoo.core.version import __version__
 
 

@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+from lmzoo.cli import COMMANDS
 from lmzoo.core.errors import UserError, printable, shortened
 from lmzoo.core.files import destination
 from lmzoo.core.options import unfit
@@ -43,7 +44,15 @@ class RunFolder(argparse.Action):
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A command-line parser that raises UserErrors, with the arguments common to several commands."""
+    """A command-line parser that raises UserErrors, with the arguments common to several commands.
+
+    Args:
+        about: what its help says after the description in `COMMANDS`.
+        examples: the end of its help.
+    """
+
+    def __init__(self, command: str, about: str, examples: str = ""):
+        super().__init__(prog=f"lmzoo {command}", description=COMMANDS.get(command, "") + about, epilog=examples)
 
     def error(self, message: str) -> NoReturn:
         message = re.sub(r"^argument (\S+): (.*) must be ", r"\1 \2: must be ", message, flags=re.DOTALL)

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
+from lmzoo.cli import COMMANDS
 from lmzoo.core.catalogue import Entry, entries
 from lmzoo.core.configs import CONFIGS, choices
 
@@ -56,10 +57,10 @@ THEN = {
 }
 
 
-def help_text(command: str, about: str, config: DictConfig, folders: Sequence[Path] = (CONFIGS,)) -> str:
+def help_text(command: str, config: DictConfig, folders: Sequence[Path] = (CONFIGS,)) -> str:
     """The text of ``lmzoo COMMAND --help``, where ``config`` is the configuration made by the other arguments."""
     options = options_help(command, config, folders)
-    return f"{about}.\n{EXAMPLES[command]}\n{options}\n{FLAGS}{THEN.get(command, '')}"
+    return f"{COMMANDS[command]}.\n{EXAMPLES[command]}\n{options}\n{FLAGS}{THEN.get(command, '')}"
 
 
 def options_help(command: str, config: DictConfig, folders: Sequence[Path] = (CONFIGS,)) -> str:

@@ -57,10 +57,10 @@ Job = Callable[["Configuration", int | None, list[str], list[str]], Any]
 chosen by the sweep; and the names of all options on the command line."""
 
 
-def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] | None = None) -> None:
+def run_hydra(job: Job, config_name: str, line: Sequence[str] | None = None) -> None:
     """Call ``job`` with the configuration of a command line, or in a sweep with each one.
 
-    Hydra receives the result of a job. The first exception of a job ends a sweep. ``--help`` begins with ``about``.
+    Hydra receives the result of a job. The first exception of a job ends a sweep.
 
     Raises: UserError if the command line is invalid, and the exceptions of a job.
     """
@@ -111,7 +111,7 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
             check_keys(arguments.overrides, config_name, folders)
             raise
         if arguments.help:
-            print(help_text(config_name, about, config, folders))
+            print(help_text(config_name, config, folders))
             return
         sys.argv = typed  # recorded in the run's provenance
         HydraConfig.instance().set_config(config)

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from lmzoo.runs.configuration import Configuration
 
 
-def run_jobs(command: str, about: str) -> int:
+def run_jobs(command: str) -> int:
     """Run the configuration of the command line, or each one of a sweep. Returns: the exit code.
 
-    The configuration is ``configs/COMMAND.yaml``, and ``--help`` begins with ``about``.
+    The configuration is ``configs/COMMAND.yaml``.
     """
     reports = Path(f".sweep-{os.getpid()}.part").absolute()  # of each job, which another process may run
     first = os.environ.get("RANK", "0") == "0"  # whether this is the process of torchrun that prints
@@ -54,7 +54,7 @@ def run_jobs(command: str, about: str) -> int:
 
     outside = last_corpus.set({})
     try:
-        run_hydra(job, command, about)
+        run_hydra(job, command)
         files = sorted(reports.glob("*.json"), key=lambda file: int(file.stem))
         outcomes = [json.loads(file.read_text("utf-8")) for file in files]
     finally:

@@ -5,7 +5,6 @@ import math
 
 from lmzoo.api import questions
 from lmzoo.cli.command import CommandParser, warn_of
-from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import printable
 from lmzoo.runs.external import open_model
 from lmzoo.runs.results import finite
@@ -19,9 +18,9 @@ PATTERNS = (
 def main() -> int:
     """Run the command. Returns: the exit code."""
     parser = CommandParser(
-        prog="lmzoo ask",
-        description=f"{COMMANDS['ask']}: that a sentence matches it. {PATTERNS}",
-        epilog='example: lmzoo ask outputs/ptb/hmm "… profit … fell …" --given "… profit …" --words sharply,slightly',
+        "ask",
+        f": that a sentence matches it. {PATTERNS}",
+        'example: lmzoo ask outputs/ptb/hmm "… profit … fell …" --given "… profit …" --words sharply,slightly',
     )
     parser.add_run("outputs/ptb/hmm")
     parser.add_argument("pattern", help="pattern of the whole sentence")

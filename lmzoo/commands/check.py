@@ -7,7 +7,6 @@ from omegaconf import OmegaConf
 
 from lmzoo.cli.command import CommandParser
 from lmzoo.cli.overrides import check_choices, check_keys, composed, load_plugins_of, parse
-from lmzoo.commands import COMMANDS
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError, error_location, printable
 from lmzoo.core.plugins import load_plugins
@@ -36,10 +35,9 @@ def configured(options: list[str], folder: Path | None) -> Any:
 def main() -> int:
     """Run the command. Returns: the exit code, 1 if a rule is broken."""
     parser = CommandParser(
-        prog="lmzoo check",
-        description=f"{COMMANDS['check']}: a line per rule, with the finding and advice. The model is estimated "
-        "on the corpus, but not trained.",
-        epilog="example: lmzoo check model=unigram plugins=[my.unigram]",
+        "check",
+        ": a line per rule, with the finding and advice. The model is estimated on the corpus, but not trained.",
+        "example: lmzoo check model=unigram plugins=[my.unigram]",
     )
     parser.add_argument("--config-dir", type=Path, metavar="FOLDER", help="folder with your own model/NAME.yaml")
     parser.add_argument(

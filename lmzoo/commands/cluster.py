@@ -5,7 +5,6 @@ from pathlib import Path
 from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, bounded, check_output
-from lmzoo.commands import COMMANDS
 from lmzoo.core.configs import choices, defaults
 from lmzoo.core.errors import printable
 from lmzoo.core.files import read_pieces, write_output
@@ -55,11 +54,11 @@ def cluster(vocabulary: Vocabulary, tokens: Tensor, clusters: int, out: Path, tr
 def main() -> int:
     """Run the command. Returns: the exit code."""
     parser = CommandParser(
-        prog="lmzoo cluster",
-        description=f"{COMMANDS['cluster']}, maximizing the average mutual information of adjacent clusters greedily "
+        "cluster",
+        ", maximizing the average mutual information of adjacent clusters greedily "
         "(Brown et al. 1992). Prints the most frequent words of each cluster. The result is "
         "deterministic. <eos>, the end of a line, counts as a word and is in the last cluster.",
-        epilog="examples: lmzoo cluster --corpus ptb --clusters 128 ptb-clusters.tsv; "
+        "examples: lmzoo cluster --corpus ptb --clusters 128 ptb-clusters.tsv; "
         "lmzoo cluster --text book.txt --clusters 50 book-clusters.tsv",
     )
     names = [name for name in choices("corpus") if name != "text"]

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, RunFolder, bounded, check_output, inform, warn, warn_of
-from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, error_prefix, pluralize, printable
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Seed
@@ -255,12 +254,12 @@ def _words(a: Tensor, b: Tensor, tokens: Tensor, words: list[str]) -> list[str]:
 def main() -> int:
     """Run the command. Returns: the exit code."""
     parser = CommandParser(
-        prog="lmzoo compare",
-        description=f"{COMMANDS['compare']}. The table has the options in which finished runs differ, and their "
+        "compare",
+        ". The table has the options in which finished runs differ, and their "
         "results, sorted by validation perplexity. There is one table for each text and context. Runs that differ only "
         "in the seed are one row, with mean and standard deviation. With --tokens, two models are compared word by "
         "word; with --sentence, several on a sentence.",
-        epilog="examples: lmzoo compare; lmzoo compare 'outputs/ptb/lstm*' --csv lstm.csv; "
+        "examples: lmzoo compare; lmzoo compare 'outputs/ptb/lstm*' --csv lstm.csv; "
         "lmzoo compare --tokens outputs/ptb/lstm outputs/ptb/gru --split valid; "
         "lmzoo compare --mixture outputs/ptb/lstm other.npz",
     )

@@ -11,7 +11,6 @@ import torch
 from lmzoo.cli.command import CommandParser, RunFolder, inform, warn
 from lmzoo.cli.hydra import run_hydra
 from lmzoo.cli.start import leaving_at_once
-from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import printable
 from lmzoo.core.options import Bounds
 from lmzoo.core.progress import Bar
@@ -34,12 +33,12 @@ RUNS = {
 def main() -> int:
     """Run the command, which serves the page until Ctrl-C."""
     parser = CommandParser(
-        prog="lmzoo demo",
-        description=f"{COMMANDS['demo']}: surprisal, next words, samples; the hidden states of an HMM, the contexts of "
+        "demo",
+        ": surprisal, next words, samples; the hidden states of an HMM, the contexts of "
         "a linear dynamical system, the neighbours of word vectors. The runs must share a vocabulary. Without "
         "any, four small ones are trained first, in a minute or two, and saved in outputs/demo. The page is served on "
         "localhost only, and needs no network.",
-        epilog="example: lmzoo demo outputs/ptb/ngram outputs/ptb/lstm outputs/ptb/hmm outputs/ptb/ppmi",
+        "example: lmzoo demo outputs/ptb/ngram outputs/ptb/lstm outputs/ptb/hmm outputs/ptb/ppmi",
     )
     parser.add_argument("runs", action=RunFolder, nargs="*", help="runs of lmzoo train and lmzoo vectors")
     port = Annotated[int, Bounds(low=1, high=65535)]

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, check_output, require_kind, warn, warn_of
-from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, pluralize, printable
 from lmzoo.core.files import output_stream
 from lmzoo.core.progress import reading
@@ -104,13 +103,13 @@ def table_of(file: Path) -> Path:
 def main() -> int:
     """Run the command. Returns: the exit code."""
     parser = CommandParser(
-        prog="lmzoo embed",
-        description=f"{COMMANDS['embed']}. For linear dynamical systems, the mean of the state given the whole line, "
+        "embed",
+        ". For linear dynamical systems, the mean of the state given the whole line, "
         "whitened over the training text, then normalized to unit length; for hidden Markov models, the square roots "
         "of the posteriors of states; for recurrent networks, the state after the token, normalized to unit length, "
         "which does not depend on later words. numpy.load('book.npy', mmap_mode='r') reads the embeddings (N, h), and "
         "book.tsv beside it has a row for each: the number of its line, from 0, and its word.",
-        epilog="examples: lmzoo embed outputs/ptb/lds book.txt book.npy; "
+        "examples: lmzoo embed outputs/ptb/lds book.txt book.npy; "
         "lmzoo embed outputs/ptb/lds book.txt --neighbours bank",
     )
     parser.add_run("outputs/ptb/lds", "a run of model=lds, of a hidden Markov model or of a recurrent network")

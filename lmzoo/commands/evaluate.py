@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from lmzoo.cli.command import CommandParser, warn
-from lmzoo.commands import COMMANDS
 from lmzoo.core.checksums import RESULTS
 from lmzoo.core.errors import UserError, printable, shortened
 from lmzoo.corpus import Context, Vocabulary
@@ -107,10 +106,9 @@ def _read(text: str, run: Run, vocabulary: Vocabulary) -> Iterable[Part]:
 def main() -> int:
     """Run the command. Returns: the exit code."""
     parser = CommandParser(
-        prog="lmzoo evaluate",
-        description=f"{COMMANDS['evaluate']}: exp(-(1/N) Σ log p), with N every word and one <eos> per line.",
-        epilog="examples: lmzoo evaluate outputs/pydoc/lstm; "
-        "lmzoo evaluate outputs/pydoc/lstm book.txt --context sentence",
+        "evaluate",
+        ": exp(-(1/N) Σ log p), with N every word and one <eos> per line.",
+        "examples: lmzoo evaluate outputs/pydoc/lstm; lmzoo evaluate outputs/pydoc/lstm book.txt --context sentence",
     )
     parser.add_run("outputs/pydoc/lstm")
     parser.add_argument("text", nargs="?", default="test", help="train, valid, test (the default) or a text file")

@@ -9,7 +9,6 @@ from typing import Any, get_args
 import torch
 
 from lmzoo.cli.command import CommandParser, check_output, inform, require_kind, warn
-from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import text_ending, write_output
 from lmzoo.core.options import NonNegative
@@ -123,11 +122,11 @@ def export_folder(source: Path, folder: Path) -> None:
 def main() -> int:
     """Run the command. Returns: the exit code."""
     parser = CommandParser(
-        prog="lmzoo export",
-        description=f"{COMMANDS['export']}. SRILM and KenLM read ARPA files; gensim and others those of word vectors. "
+        "export",
+        ". SRILM and KenLM read ARPA files; gensim and others those of word vectors. "
         "A card is Markdown that says what a run is: its data, options, figures and limits, and how to load it, with "
         "the header of Hugging Face's cards. A folder is for transformers.",
-        epilog="examples: lmzoo export outputs/ptb/ngram kn.arpa.gz; lmzoo export kn.arpa.gz small.arpa --prune 1e-8; "
+        "examples: lmzoo export outputs/ptb/ngram kn.arpa.gz; lmzoo export kn.arpa.gz small.arpa --prune 1e-8; "
         "lmzoo export outputs/ptb/skipgram skipgram.txt --format glove; lmzoo export outputs/ptb/lstm README.md; "
         "lmzoo export outputs/ptb/lstm lstm-hf --hf",
     )

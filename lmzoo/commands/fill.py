@@ -5,7 +5,6 @@ from typing import Annotated
 
 from lmzoo.api import questions
 from lmzoo.cli.command import CommandParser, warn_of
-from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import for_output
 from lmzoo.core.options import Bounds, Count, Size
 from lmzoo.runs.external import open_model
@@ -14,11 +13,11 @@ from lmzoo.runs.external import open_model
 def main() -> int:
     """Run the command. Returns: the exit code."""
     parser = CommandParser(
-        prog="lmzoo fill",
-        description=f"{COMMANDS['fill']}. Prints the most likely words of each gap, given all other words, and the "
+        "fill",
+        ". Prints the most likely words of each gap, given all other words, and the "
         "most likely joint fillings, with their probabilities. ___ is a gap of one word, [a|b] one of several words, "
         "and one … may stand for any number of words; & 10..15 limits the number of words.",
-        epilog='example: lmzoo fill outputs/ptb/hmm "the ___ of the company ___ sharply"',
+        'example: lmzoo fill outputs/ptb/hmm "the ___ of the company ___ sharply"',
     )
     parser.add_run("outputs/ptb/hmm")
     parser.add_argument("text", help="a sentence with gaps")

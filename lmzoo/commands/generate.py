@@ -9,7 +9,6 @@ from torch import Tensor
 
 from lmzoo.api import questions
 from lmzoo.cli.command import CommandParser, RunFolder, bounded, warn, warn_of
-from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, for_output
 from lmzoo.core.options import Bounds, Size
 from lmzoo.corpus import EOS_ID, Vocabulary
@@ -98,9 +97,9 @@ def _matching(
 
 def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
     parser = CommandParser(
-        prog="lmzoo generate",
-        description=f"{COMMANDS['generate']}. Prints one sentence per line.",
-        epilog="examples: lmzoo generate outputs/pydoc/lstm; "
+        "generate",
+        ". Prints one sentence per line.",
+        "examples: lmzoo generate outputs/pydoc/lstm; "
         'lmzoo generate outputs/ptb/vlhmm --prompt "the company said" --top-p 0.9 --samples 5 --scores; '
         "lmzoo generate outputs/pydoc/lstm --beam 10 --tokens 30; "
         'lmzoo generate outputs/ptb/lstm --pattern "… profit … fell …" --length 10..15 --guide outputs/ptb/hmm',

@@ -5,7 +5,6 @@ import math
 import torch
 
 from lmzoo.cli.command import CommandParser, bounded, check_output, require_kind, warn_of
-from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Count, Size
@@ -102,12 +101,12 @@ def dynamics(model: LinearDynamicalSystem, vocabulary: Vocabulary, shown: int) -
 def main() -> int:
     """Run the command. Returns: the exit code."""
     parser = CommandParser(
-        prog="lmzoo inspect",
-        description=f"{COMMANDS['inspect']}. With --state: which words a state emits, and which words and states "
+        "inspect",
+        ". With --state: which words a state emits, and which words and states "
         "follow it. With --sentence: the most likely states of the sentence (Viterbi). Without both: how much a split "
         "uses the states. For a linear dynamical system: the words with the extreme values on the leading singular "
         "vectors of its transition matrix; the words on the left tend to be followed by those on the right.",
-        epilog="examples: lmzoo inspect outputs/ptb/lds; lmzoo inspect outputs/ptb/vlhmm "
+        "examples: lmzoo inspect outputs/ptb/lds; lmzoo inspect outputs/ptb/vlhmm "
         '--state 7 --sentence "the company said it will sell its shares"',
     )
     parser.add_run("outputs/ptb/vlhmm", "a run directory")

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated
 
 from lmzoo.cli.command import CommandParser, check_output
-from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Bounds, Seed, Size
@@ -17,11 +16,11 @@ from lmzoo.words.vectors.formats import read_vectors
 def main() -> int:
     """Run the command. Returns: the exit code."""
     parser = CommandParser(
-        prog="lmzoo map",
-        description=f"{COMMANDS['map']}, of the most frequent words, coloured by Brown cluster. "
+        "map",
+        ", of the most frequent words, coloured by Brown cluster. "
         "TensorBoard's projector gets the vectors with words, frequencies and clusters, and lmzoo demo shows words on "
         "hover.",
-        epilog="example: lmzoo map outputs/ptb/skipgram --words 2000; then open "
+        "example: lmzoo map outputs/ptb/skipgram --words 2000; then open "
         "outputs/ptb/skipgram/map.png, or tensorboard --logdir outputs/ptb/skipgram",
     )
     parser.add_run("outputs/ptb/skipgram", "a run of lmzoo vectors")

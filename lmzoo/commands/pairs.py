@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lmzoo.cli.command import CommandParser, check_tokenize, tokenized, warn
-from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import decompressed_name, read_lines
 from lmzoo.huggingface.causal import CausalTransformer
@@ -85,12 +84,12 @@ def _sign(good: float, bad: float) -> int:
 def main() -> int:
     """Run the command. Returns: the exit code."""
     parser = CommandParser(
-        prog="lmzoo pairs",
-        description=f"{COMMANDS['pairs']}. Prints, for each paradigm of minimal pairs, the percentage of pairs in "
+        "pairs",
+        ". Prints, for each paradigm of minimal pairs, the percentage of pairs in "
         "which the good sentence has a higher probability, the number of pairs, of ties, and of pairs in which unknown "
         "words decide. A tie counts as wrong. The last line is the mean over paradigms. Each sentence is scored "
         "independently, whatever the run's context.",
-        epilog="example: lmzoo pairs outputs/ptb/lstm blimp/*.jsonl --tokenize ptb",
+        "example: lmzoo pairs outputs/ptb/lstm blimp/*.jsonl --tokenize ptb",
     )
     parser.add_run("outputs/ptb/lstm")
     parser.add_argument("files", type=Path, nargs="+", help="JSON Lines with sentence_good, sentence_bad, as in BLiMP")

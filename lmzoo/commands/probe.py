@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from lmzoo.cli.command import CommandParser, RunFolder, check_output, warn
-from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, nearest, printable
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Size
@@ -67,12 +66,12 @@ def as_text(rows: Sequence[dict[str, Any]], names: Sequence[str], what: str) -> 
 def main() -> int:
     """Run the command. Returns: the exit code."""
     parser = CommandParser(
-        prog="lmzoo probe",
-        description=f"{COMMANDS['probe']}. Similarity: Spearman correlation of cosines with human judgements. "
+        "probe",
+        ". Similarity: Spearman correlation of cosines with human judgements. "
         "Analogies: accuracy, where the words of the question are excluded as answers. Words are compared in lower "
         "case; pairs and questions with unknown words are left out, and the number of the others is given. A fastText "
         "model represents unknown words of similarity sets by their n-grams.",
-        epilog="examples: lmzoo probe outputs/ptb/skipgram outputs/ptb/ppmi --csv table.csv; "
+        "examples: lmzoo probe outputs/ptb/skipgram outputs/ptb/ppmi --csv table.csv; "
         "lmzoo probe vectors.txt --neighbours bank",
     )
     what = "runs of lmzoo vectors, or files in word2vec's, GloVe's or fastText's formats"

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from lmzoo.cli.command import CommandParser, RunFolder, check_output, inform, warn
-from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import write_output
 from lmzoo.corpus.tokenizer import TOKENIZERS
@@ -40,11 +39,11 @@ difference is from the gain of the first run."""
 def main() -> int:
     """Run the command. Returns: the exit code."""
     parser = CommandParser(
-        prog="lmzoo reading",
-        description=f"{COMMANDS['reading']}: for each run the gain in log-likelihood of held-out times over word "
+        "reading",
+        ": for each run the gain in log-likelihood of held-out times over word "
         "length and frequency, in thousandths of a nat per word, with its 95% interval; its difference to that of "
         "the first run, word by word; and the increase in reading time per bit.",
-        epilog="example: lmzoo reading outputs/ptb/ngram outputs/ptb/lstm processed_wordinfo.tsv --tokenize ptb",
+        "example: lmzoo reading outputs/ptb/ngram outputs/ptb/lstm processed_wordinfo.tsv --tokenize ptb",
     )
     parser.add_argument("runs", action=RunFolder, nargs="+", metavar="RUN", help="runs of language models")
     parser.add_plugins()

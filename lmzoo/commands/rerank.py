@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lmzoo.cli.command import CommandParser, check_tokenize, inform, text_file, tokenized, warn
-from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, for_output, pluralize
 from lmzoo.core.files import NUMBER, read_lines
 from lmzoo.protocol.lines import scored, unknown_warning
@@ -142,11 +141,11 @@ def main() -> int:
 
 def _read_command_line() -> tuple[argparse.Namespace, list[Hypothesis], list[str]]:
     parser = CommandParser(
-        prog="lmzoo rerank",
-        description=f"{COMMANDS['rerank']}. Prints the hypotheses of each id, best first, with log p under the "
+        "rerank",
+        ". Prints the hypotheses of each id, best first, with log p under the "
         "model, in nats, and the weighted sum of all scores appended. Each is scored independently, whatever the run's "
         "context.",
-        epilog="examples: lmzoo rerank outputs/ptb/lstm nbest.txt --weights 0.8 1; "
+        "examples: lmzoo rerank outputs/ptb/lstm nbest.txt --weights 0.8 1; "
         "lmzoo rerank outputs/ptb/lstm nbest.txt --tune references.txt",
     )
     parser.add_run("outputs/ptb/lstm")

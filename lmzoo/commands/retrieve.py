@@ -10,7 +10,6 @@ from typing import Annotated
 import numpy as np
 
 from lmzoo.cli.command import CommandParser, check_output, warn
-from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Bounds, Size
@@ -118,11 +117,11 @@ def _left_out(judgements: Judgements, queries: Collection[str], documents: Colle
 
 def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(
-        prog="lmzoo retrieve",
-        description=f"{COMMANDS['retrieve']}, smoothed by that of the collection. "
+        "retrieve",
+        ", smoothed by that of the collection. "
         "Files contain '.I' records as Cranfield's, JSON Lines with 'id' and 'text', or lines 'NAME<TAB>TEXT'. An "
         "option with several values needs --qrels: the best values are chosen by cross-validation over the queries.",
-        epilog="examples: lmzoo retrieve docs.jsonl queries.tsv --mu 1000 --run dirichlet.run; "
+        "examples: lmzoo retrieve docs.jsonl queries.tsv --mu 1000 --run dirichlet.run; "
         "lmzoo retrieve cran.all.1400 cran.qry --qrels cranqrel --mu 100 200 300 --feedback 10",
     )
     parser.add_argument("documents", type=Path, help="a file in one of these formats")

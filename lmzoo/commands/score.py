@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, RunFolder, check_output, check_tokenize, text_file, warn, warn_of
-from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, for_output, pluralize, printable, printable_json
 from lmzoo.core.files import text_ending, write_output
 from lmzoo.corpus import Context, Vocabulary
@@ -38,11 +37,11 @@ UNITS = {"nats": 1.0, "bits": 1 / math.log(2), "log10": 1 / math.log(10)}
 def main() -> int:
     """Run the command. Returns: the exit code."""
     parser = CommandParser(
-        prog="lmzoo score",
-        description=f"{COMMANDS['score']}: of each word given those before it, and whether the word is in the "
+        "score",
+        ": of each word given those before it, and whether the word is in the "
         "vocabulary, under a header, with an empty line after each line of the text. Totals are printed to stderr, "
         "with SRILM's ppl and ppl1.",
-        epilog='examples: echo "the company said" | lmzoo score outputs/ptb/lstm; '
+        'examples: echo "the company said" | lmzoo score outputs/ptb/lstm; '
         "lmzoo score outputs/ptb/lstm book.txt --sums --log10; "
         "lmzoo score outputs/ptb/ngram outputs/ptb/lstm story.txt --tokenize ptb --table story.csv",
     )

@@ -5,7 +5,6 @@ from itertools import chain
 from pathlib import Path
 
 from lmzoo.cli.command import CommandParser, check_output, text_file, warn
-from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, for_output, printable_json
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Size
@@ -23,11 +22,11 @@ from lmzoo.runs.results import finite
 def main() -> int:
     """Run the command. Returns: the exit code."""
     parser = CommandParser(
-        prog="lmzoo tag",
-        description=f"{COMMANDS['tag']}, a run of lmzoo label. Prints the text with its labels replaced by "
+        "tag",
+        ", a run of lmzoo label. Prints the text with its labels replaced by "
         "predicted ones. The text has the format of the training text: columns, or lines of a label, a tab and a text. "
         "Labels may be missing. With --text it has one sentence per line.",
-        epilog="examples: lmzoo tag outputs/upos/crf new.conllu > labelled.conllu; "
+        "examples: lmzoo tag outputs/upos/crf new.conllu > labelled.conllu; "
         'echo "They walk home." | lmzoo tag outputs/upos/crf --text --tokenize ptb',
     )
     parser.add_run("outputs/pos/hmm_tagger", "the folder of a run of lmzoo label")

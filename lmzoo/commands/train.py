@@ -1,9 +1,8 @@
 """Train a language model: ``lmzoo train model=lstm corpus=ptb``; see ``--help``."""
 
 from lmzoo.cli.jobs import run_jobs
-from lmzoo.commands import COMMANDS
 
 
 def main() -> int:
     """Run the command. Returns: the exit code."""
-    return run_jobs("train", COMMANDS["train"])
+    return run_jobs("train")

@@ -1,9 +1,8 @@
 """Train word vectors: ``lmzoo vectors method=skipgram corpus=ptb``; see ``--help``."""
 
 from lmzoo.cli.jobs import run_jobs
-from lmzoo.commands import COMMANDS
 
 
 def main() -> int:
     """Run the command. Returns: the exit code."""
-    return run_jobs("vectors", COMMANDS["vectors"])
+    return run_jobs("vectors")

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from command_line import QUICK, TEXT, command
 
+from lmzoo.cli import COMMANDS
 from lmzoo.cli.command import CommandParser
-from lmzoo.commands import COMMANDS, export, label, vectors
+from lmzoo.commands import export, label, vectors
 from lmzoo.core.configs import choices, defaults
 
 MAINS: dict[str, Callable[[], int]] = {

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from command_line import ROOT
 
-from lmzoo.commands import COMMANDS
+from lmzoo.cli import COMMANDS
 
 CTRL_C = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
 

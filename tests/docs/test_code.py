@@ -18,10 +18,10 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 import lmzoo
+from lmzoo.cli import COMMANDS
 from lmzoo.cli.command import CommandParser
 from lmzoo.cli.hydra import read_command_line
 from lmzoo.cli.overrides import check_choices, check_keys, fill_groups, parse
-from lmzoo.commands import COMMANDS
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import check
