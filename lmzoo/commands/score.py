@@ -78,13 +78,15 @@ def main() -> int:
     parser.add_file("--export", about)
     parser.add_device()
     arguments = parser.parse_args()
+    if arguments.table and not arguments.export:
+        return _tabulate(arguments)
+    if len(arguments.runs) > 1:
+        raise UserError(f"{len(arguments.runs)} runs are named", "add --table FILE, which compares them word by word")
     if arguments.export:
         return _export(arguments)
-    if arguments.table:
-        return _tabulate(arguments)
     if arguments.spillover:
         raise UserError("--spillover: needs --table", "add --table FILE")
-    opened = _opened(_only(arguments), arguments)
+    opened = _opened(arguments.runs[0], arguments)
     if not arguments.sums:
         require_words(opened.run, opened.model, opened.vocabulary, "add --sums")
     _warn_of_text(opened, arguments)
@@ -108,13 +110,6 @@ class _Opened(NamedTuple):
     vocabulary: Vocabulary
     context: Context
     parts: Iterable[Part]
-
-
-def _only(arguments: argparse.Namespace) -> Path:
-    """The one run; raise a UserError if there are several."""
-    if len(arguments.runs) > 1:
-        raise UserError(f"{len(arguments.runs)} runs are named", "add --table FILE, which compares them word by word")
-    return arguments.runs[0]
 
 
 def _opened(folder: Path, arguments: argparse.Namespace) -> _Opened:
@@ -196,7 +191,7 @@ def _export(arguments: argparse.Namespace) -> int:
     check_output(arguments.export)
     if arguments.export.suffix != ".npz":
         raise UserError(f"--export {arguments.export}: does not end in .npz", "name such a file")
-    run, model, vocabulary = open_model(_only(arguments), arguments.device)
+    run, model, vocabulary = open_model(arguments.runs[0], arguments.device)
     require_words(run, model, vocabulary)
     warn_of(run, vocabulary)
     corpus, context = run.corpus(), arguments.context or run.config()["corpus"]["context"]

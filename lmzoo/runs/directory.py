@@ -32,7 +32,7 @@ from lmzoo.runs.checkpoint import (
 )
 from lmzoo.runs.configuration import Configuration
 from lmzoo.runs.files import Files, locked
-from lmzoo.runs.kinds import KINDS, checked
+from lmzoo.runs.kinds import KINDS
 from lmzoo.runs.last_corpus import last_corpus
 from lmzoo.runs.listing import CONFIG, nearest
 from lmzoo.runs.provenance import Origins, provenance
@@ -284,8 +284,9 @@ class Run(Files):
         """The results of a finished run, after comparison of its files with their checksums; None before the end."""
         if not (self.path / "results.json").exists():
             return None
-        with self.reading(RESULTS):
-            results = checked(self.read_json(RESULTS))
+        if is_altered(results := self.read_json(RESULTS)):
+            raise self.unusable(RESULTS, NOT_AS_WRITTEN)
+        results.pop(CHECKSUM)
         for name, recorded in results.pop("files", {}).items():
             if name in WRITTEN_FIRST and recorded != sha256(self.read(name)):
                 raise self.unusable(name, f"changed since the run wrote it (its checksum in {RESULTS} is another)")

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lmzoo.core.checksums import CHECKSUM, NOT_AS_WRITTEN, is_altered
 from lmzoo.core.errors import UserError, printable
 from lmzoo.runs import results as forms
 from lmzoo.words.vectors.formats import VECTORS
@@ -65,13 +64,6 @@ def kind_of(run: Mapping[str, Any]) -> Kind:
     if len(kinds) != 1:
         raise UserError("no configuration of a run")
     return kinds[0]
-
-
-def checked(results: Any) -> dict[str, Any]:
-    """The contents of ``results.json`` without their checksum; raise a UserError if it does not match."""
-    if is_altered(results):
-        raise UserError(NOT_AS_WRITTEN)
-    return {name: value for name, value in results.items() if name != CHECKSUM}
 
 
 def summary(results: Results) -> str:

@@ -42,8 +42,7 @@ class AdamOptions(OptimizerOptions):
 @configured(AdamOptions)
 def adam(parameters: Parameters, options: AdamOptions) -> Optimizer:
     """Adam, Kingma & Ba (2015)."""
-    betas = (float(options.beta1), float(options.beta2))
-    return _fused(Adam, parameters, lr=float(options.lr), betas=betas, weight_decay=options.weight_decay)
+    return _fused(Adam, parameters, options, betas=(float(options.beta1), float(options.beta2)))
 
 
 class AdamWOptions(AdamOptions):
@@ -55,8 +54,7 @@ class AdamWOptions(AdamOptions):
 @configured(AdamWOptions)
 def adamw(parameters: Parameters, options: AdamWOptions) -> Optimizer:
     """Adam with decoupled weight decay, Loshchilov & Hutter (2019)."""
-    betas = (float(options.beta1), float(options.beta2))
-    return _fused(AdamW, parameters, lr=float(options.lr), betas=betas, weight_decay=options.weight_decay)
+    return _fused(AdamW, parameters, options, betas=(float(options.beta1), float(options.beta2)))
 
 
 class SGDOptions(OptimizerOptions):
@@ -69,8 +67,7 @@ class SGDOptions(OptimizerOptions):
 @configured(SGDOptions)
 def sgd(parameters: Parameters, options: SGDOptions) -> Optimizer:
     """Stochastic gradient descent, with Polyak's momentum where it is above 0."""
-    lr, momentum, decay = float(options.lr), options.momentum, options.weight_decay
-    return _fused(SGD, parameters, lr=lr, momentum=momentum, weight_decay=decay)
+    return _fused(SGD, parameters, options, momentum=options.momentum)
 
 
 class AdagradOptions(OptimizerOptions):
@@ -81,7 +78,7 @@ class AdagradOptions(OptimizerOptions):
 @configured(AdagradOptions)
 def adagrad(parameters: Parameters, options: AdagradOptions) -> Optimizer:
     """Adagrad, Duchi, Hazan & Singer (2011): each weight's rate decreases with its accumulated squared gradients."""
-    return _fused(Adagrad, parameters, on=["cpu"], lr=float(options.lr), weight_decay=options.weight_decay)
+    return _fused(Adagrad, parameters, options, on=["cpu"])
 
 
 class WarmupOptions(Options):
@@ -154,12 +151,13 @@ def _warm(step: int, warmup: int) -> float:
 
 
 def _fused(
-    make: Callable[..., Optimizer], parameters: Parameters, on: Sequence[str] = ("cpu", "cuda"), **options: Any
-) -> Optimizer:
+    make: Callable[..., Optimizer], parameters: Parameters, options: OptimizerOptions, *,
+    on: Sequence[str] = ("cpu", "cuda"), **more: Any,
+) -> Optimizer:  # fmt: skip
     """Build an optimizer, fused if all parameters are on the devices ``on``, also after loading a checkpoint."""
     groups = [part["params"] if isinstance(part, dict) else [part] for part in parameters]
     fused = all(parameter.device.type in on for group in groups for parameter in group)
-    optimizer = make(parameters, fused=fused, **options)
+    optimizer = make(parameters, lr=float(options.lr), weight_decay=options.weight_decay, fused=fused, **more)
     optimizer.register_load_state_dict_pre_hook(
         lambda _, saved: {**saved, "param_groups": [{**group, "fused": fused} for group in saved["param_groups"]]}
     )
