@@ -137,52 +137,39 @@ def main() -> int:
     )
     about = "file to write, or folder for --hf; ARPA files that end with .gz are gzipped"
     parser.add_argument("file", type=Path, help=about)
-    parser.add_argument(
-        "--format",
-        choices=["card", "arpa", *get_args(Format)],
-        help="card (default for *.md); arpa for n-gram models; for word vectors word2vec's binary (default) or text "
-        "format, or GloVe's text format",
-    )
-    about = "write a folder for transformers' AutoModelForCausalLM and AutoTokenizer"
-    parser.add_argument("--hf", action="store_true", help=f"{about}; its code needs lmzoo and trust_remote_code")
-    about = (
-        "leave out n-grams whose removal increases the perplexity under the model itself by a factor below 1 + PRUNE"
-    )
+    about = "card (default for *.md); arpa for n-grams; for word vectors word2vec's binary (default) or text format"
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--format", choices=["card", "arpa", *get_args(Format)], help=f"{about}, or GloVe's text format")
+    about = "write a folder for transformers' AutoModelForCausalLM and AutoTokenizer; its code needs lmzoo and"
+    form.add_argument("--hf", dest="format", action="store_const", const="hf", help=f"{about} trust_remote_code")
+    about = "leave out n-grams whose removal increases the model's own perplexity by a factor below 1 + PRUNE"
     parser.add_number("--prune", NonNegative, f"{about}, such as 1e-8 (Stolcke 1998)")
     about = "restrict n-grams to the vocabulary of a run, an ARPA file or a file with one word per line"
     parser.add_argument("--words", metavar="LIST", help=about)
     options = parser.parse_args()
     source: Path = options.run
     edits = [f"--{name}" for name in ("prune", "words") if getattr(options, name) is not None]
-    if options.hf:
-        if other := [*edits, *(["--format"] if options.format else [])]:
-            raise UserError(f"{other[0]}: cannot be combined with --hf", "leave one out")
-        export_folder(source, options.file)
-        print(printable(str(options.file)))
-        return 0
-    check_output(options.file, inputs=[source, *([Path(options.words)] if options.words else [])])
     suggested = {".md": "card", ".arpa": "arpa"}.get(text_ending(options.file))
     wanted: Any = options.format or suggested
-    if wanted == "card":
-        if edits:
-            raise UserError(f"{edits[0]}: a card has no n-grams", "leave it out, or give another --format")
+    if wanted != "hf":
+        check_output(options.file, inputs=[source, *([Path(options.words)] if options.words else [])])
+    is_file, of_words = source.exists() and not source.is_dir(), False
+    if wanted not in ("card", "hf"):
+        of_words = not holds_arpa(source) if is_file else (source / VECTORS).exists()
+        of_words = of_words or (not is_file and Run(source).config().kind is WORD_VECTORS)
+        formats: tuple[Any, ...] = get_args(Format) if of_words else ("arpa",)
+        kind = "holds no word vectors" if not of_words else "is no ARPA file" if is_file else "holds word vectors"
+        if wanted not in (None, *formats):
+            asked = f"--format {wanted}" if options.format else f"{options.file} (--format {wanted} by its name)"
+            raise UserError(f"{asked}: {source} {kind}", f"choose {' or '.join(formats)}")
+    if edits and (of_words or wanted in ("card", "hf")):
+        raise UserError(f"{edits[0]}: edits n-grams alone", "give an n-gram model, and no other --format")
+    if wanted == "hf":
+        export_folder(source, options.file)
+    elif wanted == "card":
         write_output(options.file, card(run_at(source)).encode())
-        print(printable(str(options.file)))
-        return 0
-    is_file = source.exists() and not source.is_dir()
-    if is_file:
-        of_words = not holds_arpa(source)
-    else:
-        of_words = (source / VECTORS).exists() or Run(source).config().kind is WORD_VECTORS
-    formats: tuple[Any, ...] = get_args(Format) if of_words else ("arpa",)
-    kind = "holds no word vectors" if not of_words else "is no ARPA file" if is_file else "holds word vectors"
-    if wanted not in (None, *formats):
-        asked = f"--format {wanted}" if options.format else f"{options.file} (--format {wanted} by its name)"
-        raise UserError(f"{asked}: {source} {kind}", f"choose {' or '.join(formats)}")
-    if of_words and edits:
-        raise UserError(f"{edits[0]}: {source} {kind}", "give an n-gram model")
-    if of_words:
-        write_output(options.file, encoded(read_vectors(source), wanted or formats[0]))
+    elif of_words:
+        write_output(options.file, encoded(read_vectors(source), wanted or "word2vec"))
     else:
         export_arpa(options)
         if not is_file and Run(source).vocabulary().form.reverse:
