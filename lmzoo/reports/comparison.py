@@ -292,22 +292,26 @@ def _runs(row: Row) -> str:
     return f"{row.entries[0].folder}{f' and {more} more' if more else ''}"
 
 
-def as_columns(tables: Sequence[Group]) -> dict[str, list[Any]]:
+def as_columns(tables: Sequence[Group], every: bool = False) -> dict[str, list[Any]]:
     """The rows of all tables by column, for a data frame, best first: the options that differ, and the figures.
 
     None stands where a row has no value; options of several values in a row are text, as are lists.
+
+    Args:
+        every: whether to include all options, as text, all figures, and the folders of all runs of a row.
     """
     rows = [row for group in tables for row in group.rows]
-    options = dict.fromkeys(key for group in tables for key in group.options)
-    figures = [name for name in FIGURES if any(row.figures[name] is not None for row in rows)]
-    spread = [name for name in _MEASURED if any(name in row.spread for row in rows)]
+    shown = (row.entries[0].options for row in rows) if every else (group.options for group in tables)
+    options = dict.fromkeys(key for keys in shown for key in keys)
+    figures = [name for name in FIGURES if every or any(row.figures[name] is not None for row in rows)]
+    spread = [name for name in _MEASURED if every or any(name in row.spread for row in rows)]
     columns: dict[str, list[Any]] = {name: [row.entries[0].source[place] for row in rows]
                                      for place, name in enumerate(("corpus", "context"))}  # fmt: skip
-    columns |= {key: [_value(row, key) for row in rows] for key in options}
+    columns |= {key: [(_values if every else _value)(row, key) for row in rows] for key in options}
     columns["seeds"] = [len(row.entries) for row in rows]
     columns |= {name: [row.figures[name] for row in rows] for name in figures}
     columns |= {f"{name}_sd": [row.spread.get(name) for row in rows] for name in spread}
-    return columns | {"run": [str(row.entries[0].folder) for row in rows]}
+    return columns | {"run": [" ".join(str(e.folder) for e in row.entries[: None if every else 1]) for row in rows]}
 
 
 def _value(row: Row, key: str) -> Any:
@@ -319,18 +323,8 @@ def _value(row: Row, key: str) -> Any:
 
 def as_csv(tables: Sequence[Group]) -> bytes:
     """Format all tables as one CSV file, with all options."""
-    rows = [row for group in tables for row in group.rows]
-    options = dict.fromkeys(key for row in rows for key in row.entries[0].options)
-    spread = [f"{name}_sd" for name in _MEASURED]
-    cells = [
-        [
-            *row.entries[0].source, *(_values(row, key) for key in options), len(row.entries),
-            *(row.figures[name] for name in FIGURES), *(row.spread.get(name) for name in _MEASURED),
-            " ".join(str(entry.folder) for entry in row.entries),
-        ]
-        for row in rows
-    ]  # fmt: skip
-    return csv_bytes([["corpus", "context", *options, "seeds", *FIGURES, *spread, "run"], *cells])
+    columns = as_columns(tables, every=True)
+    return csv_bytes([columns, *zip(*columns.values(), strict=True)])
 
 
 def as_json(tables: Sequence[Group], others: Mapping[Path, str]) -> bytes:
