@@ -12,21 +12,18 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError, out_of_memory
 from lmzoo.core.files import input_stream
-from lmzoo.protocol.model import LanguageModel
 
 PLAIN = (dict, OrderedDict, Counter, list, tuple, set, torch.Size, str, bytes, bool, int, float, complex, NoneType,
          torch.dtype, torch.device)  # fmt: skip
 """The types allowed in a checkpoint besides tensors."""
 
 
-class DamagedError(ValueError):
-    """A file that is not a checkpoint, or is damaged."""
-
-
 def read_checkpoint(path: Path) -> Any:
     """Read a checkpoint of `torch.save` to the CPU, so that a GPU error is not mistaken for a damaged file.
 
-    Raises: UserError as `input_stream` does, DamagedError if the file is no checkpoint; `Run.restore` compares sums.
+    Returns: its contents; None if it is no checkpoint. `Run.restore` compares sums.
+
+    Raises: UserError as `input_stream` does.
     """
     with input_stream(path):
         try:
@@ -34,7 +31,7 @@ def read_checkpoint(path: Path) -> Any:
         except Exception as error:  # the unpickler raises all kinds of exceptions
             if out_of_memory(error):
                 raise
-            raise DamagedError from None
+            return None
 
 
 def require_plain(checkpoint: Mapping[str, Any]) -> None:
@@ -84,13 +81,3 @@ def checkpoint_sha256(checkpoint: Mapping[str, Any]) -> str:
         else:
             digest.update(f"{part!r}\0".encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
-
-
-def load_model_weights(model: LanguageModel, saved: Mapping[str, Any]) -> None:
-    """Load the weights of a checkpoint into a model; raise a UserError if they do not fit the model."""
-    try:
-        model.load_state_dict(saved)
-    except RuntimeError as error:
-        if out_of_memory(error) or not str(error).startswith("Error(s) in loading"):
-            raise
-        raise UserError(f"not this model's weights ({' '.join(str(error).split())[:200]})") from None

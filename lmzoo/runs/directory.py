@@ -23,9 +23,7 @@ from lmzoo.corpus.user_files import CONDITIONS, SCORES
 from lmzoo.protocol.lines import Part
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.runs.checkpoint import (
-    DamagedError,
     checkpoint_sha256,
-    load_model_weights,
     read_checkpoint,
     require_plain,
     write_checkpoint,
@@ -340,12 +338,9 @@ class Run(Files):
         """
         if not (path := self.path / name).exists():
             return None
-        try:
-            checkpoint = read_checkpoint(path)
-        except DamagedError:
-            raise self.unusable(name, "damaged, or no checkpoint of lmzoo") from None
+        checkpoint = read_checkpoint(path)
         if not isinstance(checkpoint, dict) or not checkpoint.keys() >= {"config", "vocabulary", *needed}:
-            raise self.unusable(name, "no checkpoint of lmzoo")
+            raise self.unusable(name, "damaged, or no checkpoint of lmzoo")
         if checkpoint.pop(CHECKSUM, None) != checkpoint_sha256(checkpoint):
             raise self.unusable(name, NOT_AS_WRITTEN)
         with self.reading(name):
@@ -367,6 +362,11 @@ class Run(Files):
         return checkpoint
 
     def load_weights(self, model: LanguageModel, checkpoint: Mapping[str, Any], name: str) -> None:
-        """Load the weights of a checkpoint into a model, as `load_model_weights` does."""
+        """Load the weights of a checkpoint into a model; raise a UserError if they do not fit the model."""
         with self.reading(name):
-            load_model_weights(model, checkpoint["model"])
+            try:
+                model.load_state_dict(checkpoint["model"])
+            except RuntimeError as error:
+                if out_of_memory(error) or not str(error).startswith("Error(s) in loading"):
+                    raise
+                raise UserError(f"not this model's weights ({' '.join(str(error).split())[:200]})") from None

@@ -13,7 +13,7 @@ from command_line import SMALL, command, edit
 
 from lmzoo.commands import evaluate, train
 from lmzoo.core.configs import parse
-from lmzoo.runs.checkpoint import DamagedError, checkpoint_sha256, parts, read_checkpoint
+from lmzoo.runs.checkpoint import checkpoint_sha256, parts, read_checkpoint
 
 
 def test_a_configuration_is_what_its_text_says():
@@ -58,8 +58,7 @@ def test_tensors_that_say_they_are_larger_are_not_loaded(kind: torch.dtype, tmp_
             if entry.filename.endswith("data.pkl"):
                 data = data.replace(b"M" + struct.pack("<H", 1000), b"J" + struct.pack("<i", 2**31 - 1))
             new.writestr(entry.filename, data)
-    with pytest.raises(DamagedError):
-        read_checkpoint(file)
+    assert read_checkpoint(file) is None
 
 
 def test_the_parts_of_a_tree():
