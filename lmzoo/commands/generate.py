@@ -11,14 +11,12 @@ from lmzoo.api import questions
 from lmzoo.cli.command import CommandParser, RunFolder, bounded, warn, warn_of
 from lmzoo.core.errors import UserError, for_output
 from lmzoo.core.options import Bounds, Size
-from lmzoo.corpus import EOS_ID, Vocabulary
+from lmzoo.corpus import EOS_ID
 from lmzoo.corpus.conditions import label_number
 from lmzoo.corpus.lines import line_sums
 from lmzoo.protocol.lines import encode_prompt, known_words
-from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import text_logprobs
 from lmzoo.protocol.sampling import Decoding, beam_search, sample
-from lmzoo.runs.directory import Run
 from lmzoo.runs.external import open_model
 
 
@@ -32,66 +30,45 @@ def main() -> int:
     begun, labels, cut = [] if prompt is None else prompt.tolist(), None, 0
     allowed = known_words(model, vocabulary) if options.no_unknown else None
     if options.matching:
-        return _matching(options, decoding, run, model, vocabulary, prompt, allowed)
-    if options.beam:
-        sentences = beam_search(
-            model, options.beam, options.tokens, prompt=prompt, condition=condition, allowed=allowed
-        )
-        texts = [[(sentence.logprob, sentence.tokens)] for sentence in sentences]
+        guide = None if options.guide is None else open_model(options.guide, options.device)[1:]
+        constrained = questions.constrained(model, vocabulary, options.pattern, options.length, guide)
+        if options.beam:
+            found = beam_search(constrained, options.beam, options.tokens, prompt=prompt, allowed=allowed)
+            sentences = [sentence.tokens for sentence in found if sentence.tokens[-1] == EOS_ID]
+            if not sentences:
+                raise UserError(f"--beam {options.beam}: found no whole sentence", "give a larger --beam or --tokens")
+        else:
+            sentences = constrained.sentences(options.samples, options.seed, decoding, prompt=prompt, allowed=allowed)
+        sentences = [[*begun, *tokens] for tokens in sentences]
+        text = torch.tensor([token for tokens in sentences for token in tokens])
+        models = [model] if guide is None else [model, guide[0]]
+        scores = [line_sums(text_logprobs(each, text, "sentence").double().cpu(), text).tolist() for each in models]
+        texts = [[(logprobs, tokens) for tokens, *logprobs in zip(sentences, *scores, strict=True)]]
+    elif options.beam:
+        found = beam_search(model, options.beam, options.tokens, prompt=prompt, condition=condition, allowed=allowed)
+        texts = [[([sentence.logprob], [*begun, *sentence.tokens])] for sentence in found]
+        cut = sum(sentence.tokens[-1] != EOS_ID for sentence in found)
     else:
-        context = run.config()["corpus"]["context"]
         drawn = sample(
             model, None if options.sentences else options.tokens, options.seed,
-            context=context, decoding=decoding, prompt=prompt, samples=options.samples, condition=condition,
-            sentences=options.sentences, allowed=allowed,
+            context=run.config()["corpus"]["context"], decoding=decoding, prompt=prompt, samples=options.samples,
+            condition=condition, sentences=options.sentences, allowed=allowed,
         )  # fmt: skip
-        texts = [_lines(tokens, logprobs) for tokens, logprobs in drawn.each()]
+        texts = [_lines(begun, tokens, logprobs) for tokens, logprobs in drawn.each()]
         labels = drawn.conditions if condition is None else None
     warn_of(run, vocabulary)
     for number, lines in enumerate(texts):
         if number and not options.beam:
             print()
-        for place, (logprob, tokens) in enumerate(lines):
-            whole = tokens if place else [*begun, *tokens]
-            text = for_output(vocabulary.decode(whole[:-1] if whole[-1] == EOS_ID else whole))
-            if options.beam and whole[-1] != EOS_ID:
-                cut, text = cut + 1, f"… {text}" if vocabulary.form.reverse else f"{text} …"
+        for logprobs, tokens in lines:
+            line = for_output(vocabulary.decode(tokens[:-1] if tokens[-1] == EOS_ID else tokens))
+            if cut and tokens[-1] != EOS_ID:
+                line = f"… {line}" if vocabulary.form.reverse else f"{line} …"
             if labels is not None:
-                text = f"{for_output(vocabulary.conditions[labels[number]])}\t{text}"
-            print(f"{logprob:.4f}\t{text}" if options.scores else text)
+                line = f"{for_output(vocabulary.conditions[labels[number]])}\t{line}"
+            print("".join(f"{logprob:.4f}\t" for logprob in logprobs if options.scores) + line)
     if cut:
         warn(f"{cut} of {len(texts)} sentences, marked with …, are truncated at --tokens {options.tokens}")
-    return 0
-
-
-def _matching(
-    options: argparse.Namespace,
-    decoding: Decoding,
-    run: Run,
-    model: LanguageModel,
-    vocabulary: Vocabulary,
-    prompt: Tensor | None,
-    allowed: Tensor | None,
-) -> int:
-    """Print sentences that match a pattern, with their log p under the model, and under its guide."""
-    guide = None if options.guide is None else open_model(options.guide, options.device)[1:]
-    constrained = questions.constrained(model, vocabulary, options.pattern, options.length, guide)
-    begun = [] if prompt is None else prompt.tolist()
-    if options.beam:
-        found = beam_search(constrained, options.beam, options.tokens, prompt=prompt, allowed=allowed)
-        texts = [sentence.tokens for sentence in found if sentence.tokens[-1] == EOS_ID]
-        if not texts:
-            raise UserError(f"--beam {options.beam}: found no whole sentence", "give a larger --beam or --tokens")
-    else:
-        texts = constrained.sentences(options.samples, options.seed, decoding, prompt=prompt, allowed=allowed)
-    texts = [[*begun, *tokens] for tokens in texts]
-    text = torch.tensor([token for tokens in texts for token in tokens])
-    models = [model] if guide is None else [model, guide[0]]
-    scores = [line_sums(text_logprobs(each, text, "sentence").double().cpu(), text).tolist() for each in models]
-    warn_of(run, vocabulary)
-    for tokens, *logprobs in zip(texts, *scores, strict=True):
-        shown = "".join(f"{logprob:.4f}\t" for logprob in logprobs) if options.scores else ""
-        print(shown + for_output(vocabulary.decode(tokens[:-1])))
     return 0
 
 
@@ -161,8 +138,11 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
     return options, decoding
 
 
-def _lines(tokens: Tensor, logprobs: Tensor) -> list[tuple[float, list[int]]]:
-    """Split a (N,) text into lines, each with its log p, from (N,) log p of tokens; the last may be incomplete."""
+def _lines(begun: list[int], tokens: Tensor, logprobs: Tensor) -> list[tuple[list[float], list[int]]]:
+    """The lines of a (N,) text after the words ``begun``, each with its log p, from (N,) log p of tokens; the last may
+    be incomplete.
+    """
     ends = (tokens == EOS_ID).nonzero()[:, 0] + 1
     lines = zip(tokens.tensor_split(ends), logprobs.tensor_split(ends), strict=True)
-    return [(float(scores.sum()), line.tolist()) for line, scores in lines if len(line)]
+    found = [([float(scores.sum())], line.tolist()) for line, scores in lines if len(line)]
+    return [(found[0][0], [*begun, *found[0][1]]), *found[1:]]
