@@ -237,31 +237,11 @@ def option_refusal(group: str, option: str, holders: Iterable[str], chosen: str)
     return UserError(f"{group}.{option}: is an option of {group}={having}, not of {group}={chosen}")
 
 
-def sources(function: Callable[..., Any], options: Mapping[str, Any], where: str) -> dict[str, list[str]]:
-    """The values of options of type `Source`, by full option name; see `call`."""
-    found = {}
-    for name, annotation in schema(function).items():
-        value = options.get(name)
-        if value and is_source(annotation) and not unfit(value, annotation):
-            found[f"{where}{name}"] = [value] if isinstance(value, str) else list(value)
-    return found
-
-
 def renamed_value(value: Any, name: Callable[[str], str]) -> Any:
     """Apply ``name`` to the value of an option, or to each item of a list; integers are treated as names."""
     if isinstance(value, list):
         return [renamed_value(part, name) for part in value]
     return name(str(value)) if isinstance(value, str | int) and not isinstance(value, bool) else value
-
-
-def idle(function: Callable[..., Any], settings: Mapping[str, Any], where: str) -> dict[str, str]:
-    """Options that have no effect given the flattened settings of a run, and the reasons; see `Idle`, `call`."""
-    found = {}
-    for name, annotation in schema(function).items():
-        marks = typing.get_args(annotation)[1:] if typing.get_origin(annotation) is Annotated else ()
-        reasons = [mark.reason(settings) for mark in marks if isinstance(mark, Idle)]
-        found |= {f"{where}{name}": reason for reason in reasons if reason}
-    return found
 
 
 def is_source(annotation: Any) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from lmzoo.core.errors import UserError, nearest, shortened
-from lmzoo.core.options import call, check, defaults_of, idle, is_source, option_refusal, renamed_value, schema, sources
+from lmzoo.core.options import Idle, call, check, defaults_of, is_source, option_refusal, renamed_value, schema, unfit
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -54,14 +54,22 @@ class Registry:
         check(entry, options, f"{self.kind}.")
 
     def sources(self, options: Mapping[str, Any]) -> dict[str, list[str]]:
-        """The sources of a run in the options; see `lmzoo.core.options.sources`."""
+        """The values of options of type `Source`, by full option name."""
         entry, options = self._entry(options)
-        return sources(entry, options, f"{self.kind}.")
+        found = {}
+        for name, annotation in schema(entry).items():
+            value = options.get(name)
+            if value and is_source(annotation) and not unfit(value, annotation):
+                found[f"{self.kind}.{name}"] = [value] if isinstance(value, str) else list(value)
+        return found
 
     def idle(self, settings: Mapping[str, Any]) -> dict[str, str]:
-        """The entry's options without effect in a run with these settings; see `lmzoo.core.options.idle`."""
-        entry = self.entries.get(str(settings.get(f"{self.kind}.name")))
-        return idle(entry, settings, f"{self.kind}.") if entry else {}
+        """The options without effect in a run with these flattened settings, and the reasons; see `Idle`."""
+        entry, found = self.entries.get(str(settings.get(f"{self.kind}.name", "default"))), {}
+        for name, annotation in schema(entry).items() if entry else ():
+            marks = [mark for mark in getattr(annotation, "__metadata__", ()) if isinstance(mark, Idle)]
+            found |= {f"{self.kind}.{name}": reason for mark in marks if (reason := mark.reason(settings))}
+        return found
 
     def renamed(self, options: Mapping[str, Any], name: Callable[[str], str]) -> dict[str, Any]:
         """A copy of options in which each `Source` value v is replaced by ``name(v)``."""

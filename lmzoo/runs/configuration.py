@@ -7,13 +7,12 @@ from typing import Any, get_args
 from lmzoo.core.configs import choices, defaults, flatten
 from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.options import format_option, unfit
-from lmzoo.core.options import idle as options_idle
 from lmzoo.core.registry import Registry
 from lmzoo.corpus import Context
 from lmzoo.corpus.entries import corpora
 from lmzoo.protocol.model import models, takes_steps
 from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL, WORD_VECTORS, Kind, kind_of
-from lmzoo.runs.trainer_options import TrainerOptions
+from lmzoo.runs.trainer_options import trainers
 
 FREE_TO_CHANGE = {
     "run_dir",
@@ -113,9 +112,8 @@ class Configuration(Mapping[str, Any]):
 
     def without_effect(self) -> dict[str, str]:
         """The options without effect given the others, each with its reason; see `lmzoo.core.options.Idle`."""
-        idle = {name: why for registry in registries(self.kind) for name, why in registry.idle(self.options).items()}
-        if "trainer" in self:
-            idle |= options_idle(TrainerOptions, self.options, "trainer.")
+        idle = {name: why for registry in (*registries(self.kind), trainers)
+                for name, why in registry.idle(self.options).items() if name in self.options}  # fmt: skip
         if not self.takes_steps:
             reason = f"{format_option('model', self['model']['name'])}, which takes no steps of gradient descent"
             idle |= dict.fromkeys((key for key in self.options if _of_steps(key) and key not in FREE_TO_CHANGE), reason)

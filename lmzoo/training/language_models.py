@@ -11,7 +11,7 @@ from torch import Tensor
 
 from lmzoo.core import ranks
 from lmzoo.core.errors import UserError, printable, shortened
-from lmzoo.core.options import call, check, sources
+from lmzoo.core.options import call, check
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.conditions import label_counts
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
@@ -24,7 +24,7 @@ from lmzoo.runs.device import resolve_device
 from lmzoo.runs.directory import Run, configured_corpus
 from lmzoo.runs.loading import build_model
 from lmzoo.runs.results import finite
-from lmzoo.runs.trainer_options import TrainerOptions
+from lmzoo.runs.trainer_options import TrainerOptions, trainers
 from lmzoo.training.optimization import optimizers, schedules
 from lmzoo.training.progress import Progress
 from lmzoo.training.session import Learner, RunOptions, commands, log
@@ -67,7 +67,7 @@ class Learning(Learner):
         self.corpus = configured_corpus({"corpus": options.corpus, "trainer": options.trainer})
         if "valid" not in self.corpus.splits:
             raise UserError(f"corpus {self.corpus.name} needs corpus.valid", "name a file, or 5% to take it from train")
-        self.sources = others | sources(TrainerOptions, options.trainer, "trainer.")
+        self.sources = others | trainers.sources({"name": "default", **options.trainer})
 
     def prepare(self, board: Board) -> dict[str, Any]:
         options = self.options

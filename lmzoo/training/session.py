@@ -57,7 +57,7 @@ class Learner(ABC):
     Attributes:
         corpus: the text; for labelled texts their words.
         progress: the progress of training, available after `restore`.
-        sources: the source runs and files by option; see `lmzoo.core.options.sources`.
+        sources: the source runs and files by option; see `lmzoo.core.registry.Registry.sources`.
         resumed: whether `restore` found a checkpoint.
         unsealed: files of trained parameters without a checksum of their own, unlike checkpoints.
     """

@@ -13,13 +13,13 @@ from command_line import MODELS, QUICK, TEXT, command, stop_at
 
 from lmzoo.commands import label, train, vectors
 from lmzoo.core.files import sha256
-from lmzoo.core.options import schema, sources
+from lmzoo.core.options import schema
 from lmzoo.core.registry import Registry
 from lmzoo.labels.crf import Crf
 from lmzoo.labels.model import labellers
 from lmzoo.protocol.model import models
 from lmzoo.runs.directory import Run
-from lmzoo.runs.trainer_options import TrainerOptions
+from lmzoo.runs.trainer_options import trainers
 from lmzoo.words.vectors.method import methods
 
 TAGGED = "the D\ncat N\nends V\n\nthey P\nends V\n\n"
@@ -206,14 +206,14 @@ def test_every_option_that_is_a_text_names_a_source():
     """But for those that are no names of files."""
     given: dict[Registry, Mapping[str, Any]] = {models: {}, labellers: {}, methods: {}}
     for registry in given:
-        for entry in registry.entries.values():
+        for learner, entry in registry.entries.items():
             if not entry.__module__.startswith("lmzoo."):
                 continue
             texts = {name for name, kind in schema(entry).items() if re.search(r"\bstr\b", str(kind))}
-            named = sources(entry, {name: as_named(schema(entry)[name]) for name in texts}, f"{registry.kind}.")
+            named = registry.sources({"name": learner, **{name: as_named(schema(entry)[name]) for name in texts}})
             missing = {f"{registry.kind}.{name}" for name in texts} - {*named} - NO_SOURCES
             assert not missing, missing
-    assert sources(TrainerOptions, {"from": "run"}, "trainer.") == {"trainer.from": ["run"]}
+    assert trainers.sources({"name": "default", "from": "run"}) == {"trainer.from": ["run"]}
 
 
 def as_named(kind: Any) -> Any:
