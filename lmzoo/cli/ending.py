@@ -10,6 +10,7 @@ from pathlib import Path
 
 from lmzoo.cli.start import INTERRUPTED
 from lmzoo.core.errors import Interrupted, MessageFormatter, UserError, one_line, out_of_memory, printable, shortened
+from lmzoo.core.files import protect_inputs
 from lmzoo.core.memory import keep_freed_memory
 
 _OUTPUT_LOST = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
@@ -23,7 +24,8 @@ def run_command(main: Callable[[], int]) -> None:
         logging.lastResort.setFormatter(MessageFormatter())
     keep_freed_memory()
     try:
-        code = main()
+        with protect_inputs():
+            code = main()
         sys.stdout.flush()
     except UserError as error:
         code = _refuse(one_line(error))

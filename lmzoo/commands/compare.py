@@ -294,7 +294,7 @@ def main() -> int:
             of = ", ".join("the table of runs" if way == "table" else f"--{way}" for way in ways)
             raise UserError(f"--{option}: is of {of}", "leave it out")
     split, seed = arguments.split or "test", int(arguments.seed or 0)
-    check_output(arguments.csv, arguments.json, picture=arguments.plot, inputs=given or ())
+    check_output(arguments.csv, arguments.json, picture=arguments.plot)
     if arguments.mixture:
         if split == "valid":
             raise UserError("--mixture: its weights are fitted to valid", "choose another --split")

@@ -146,7 +146,7 @@ def _tabulate(arguments: argparse.Namespace) -> int:
         raise UserError("--table: has a fixed format and unit", "leave out --sums, --json and --log10")
     if text_ending(arguments.table) not in (".csv", ".tsv"):
         raise UserError(f"--table {arguments.table}: ends neither in .csv nor in .tsv", "name the file to write so")
-    check_output(arguments.table, inputs=[] if arguments.text in SPLITS else [text_file(arguments)])
+    check_output(arguments.table, inputs=[] if arguments.text in (*SPLITS, "-") else [text_file(arguments)])
     named = names(arguments.runs)
     if arguments.text == "-" and len(named) > 1:
         raise UserError(f"{len(named)} runs are named, and standard input can be read once", "name the text after them")

@@ -59,6 +59,25 @@ def sha256(data: bytes | memoryview) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+_read: set[tuple[int, int]] | None = None
+
+
+@contextlib.contextmanager
+def protect_inputs() -> Iterator[None]:
+    """A context for one command, in which `output_stream` refuses to replace files opened by `input_stream`."""
+    global _read
+    before, _read = _read, set()
+    try:
+        yield
+    finally:
+        _read = before
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    """The identity of a file, whichever name it is opened by."""
+    return status.st_dev, status.st_ino
+
+
 @contextlib.contextmanager
 def input_stream(path: Path) -> Iterator[BufferedReader]:
     """Open a user's file; raise a UserError if it is unreadable, or may be endless, such as a device."""
@@ -67,6 +86,8 @@ def input_stream(path: Path) -> Iterator[BufferedReader]:
         if not ordinary and not PIPES.intersection((path, path.parent)):
             raise UserError(f"{path}: not an ordinary file", "copy its text into one")
         with path.open("rb") as stream:
+            if _read is not None:
+                _read.add(_identity(os.fstat(stream.fileno())))
             yield stream
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
@@ -316,11 +337,13 @@ def output_stream(path: Path, followed: bool = True) -> Iterator[BinaryIO]:
     Devices and pipes are written to directly. The target of a symbolic link is written, or the link replaced if not
     ``followed``.
 
-    Raises: UserError if it cannot be written.
+    Raises: UserError if it cannot be written, and as `protect_inputs` does.
     """
     try:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if _read and path.is_file() and _identity(path.stat()) in _read:
+            raise UserError(f"{path}: is an input of this command", "name another file to write")
         special = (path.exists() and not path.is_file()) or PIPES.intersection((path, path.parent))
         file = destination(path) if followed else path
         with contextlib.ExitStack() as streams:

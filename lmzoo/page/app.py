@@ -1,6 +1,7 @@
 """The page itself: tabs and fields made with Gradio, and its server on this machine."""
 
 import importlib
+import json
 import logging
 import os
 import socket
@@ -162,6 +163,12 @@ class _Page:
         """The label of the lines, where the runs know labels."""
         return self.choice("label of the lines", [ANY, *self.zoo.vocabulary.conditions])
 
+    def examples(self, values: Sequence[Sequence[str]], *fields: Any) -> None:
+        """Values that a click puts into fields, which the server is not asked for."""
+        rows = [list(row) for row in values]
+        choices = self.gradio.Dataset(components=list(fields), samples=rows, type="index", label="try")
+        choices.click(None, choices, list(fields), js=f"(row) => {json.dumps(rows)}[row]", show_progress="hidden")
+
     def on(
         self,
         triggers: Sequence[Any],
@@ -306,7 +313,7 @@ class _Page:
         with self.gradio.Tab("In context"):
             self.html(html.lead(CONTEXTS))
             model = self.choice("model", [*self.zoo.systems])
-            lines, sought = self.first.context
+            lines, sought = self.first.contexts[0]
             with self.gradio.Row():
                 text = self.field("lines with the word", lines, lines=2, max_lines=6, scale=3)
                 word = self.field("word", sought, scale=1, min_width=160)
@@ -315,6 +322,7 @@ class _Page:
                 return html.occurrences(data.in_context(self.zoo.systems[model], self.cut(text), word, NEAR))
 
             output = self.html(html.note("reading the text of the run …"))
+            self.examples(self.first.contexts, text, word)
             self.on([self.opened, model.change, text.change, word.change], draw, [model, text, word], output, "texts")
 
     def neighbours(self) -> None:
@@ -332,9 +340,10 @@ class _Page:
                     self.shows(near, word)
                 with gradio.Column(min_width=280):
                     with gradio.Row():
+                        of = self.first.analogies[0]
                         a, a_star, b = (
                             self.field(label, value, min_width=80)
-                            for label, value in zip(("as", "is to", "so is"), self.first.analogy, strict=True)
+                            for label, value in zip(("as", "is to", "so is"), of, strict=True)
                         )
 
                     def answers(a: str, a_star: str, b: str) -> str:
@@ -343,6 +352,7 @@ class _Page:
                         return html.cards(html.answers(*each, f"{b} − {a} + {a_star}") for each in found.items())
 
                     self.shows(answers, a, a_star, b)
+                    self.examples(self.first.analogies, a, a_star, b)
             wanted = self.takes(gradio.Checkbox(False, label="draw the map, which takes some seconds"), bool)
 
             def places(wanted: bool, word: str) -> str:

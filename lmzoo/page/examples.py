@@ -19,34 +19,40 @@ class Example(NamedTuple):
         text: a line whose words are coloured, or come from hidden states.
         begun: the beginning of a line.
         gaps: a line with gaps.
-        context: two lines in which a word has different meanings, and the word.
+        contexts: two lines in which a word has different meanings, and the word.
         word: whose neighbours are shown.
-        analogy: words a, a*, b.
+        analogies: words a, a*, b.
     """
 
     text: str
     begun: str
     gaps: str
-    context: tuple[str, str]
+    contexts: tuple[tuple[str, str], ...]
     word: str
-    analogy: tuple[str, str, str]
+    analogies: tuple[tuple[str, str, str], ...]
 
 
 NEWS = Example(
     "the bank of england said it will raise interest rates",
     "the bank of ",
     "the ___ of england said it ___ raise interest rates",
-    ("the bank of england raised its rates\nthey live on the bank of the river", "bank"),
+    (
+        ("the bank of england raised its rates\nthey live on the bank of the river", "bank"),
+        ("they plan to sell the company\nthe plan was approved by the board", "plan"),
+    ),
     "bank",
-    ("he", "his", "she"),
+    (("he", "his", "she"), ("france", "french", "germany"), ("company", "companies", "bank")),
 )
 PYTHON = Example(
     "the class statement defines a new class object .",
     "if the class ",
     "the ___ statement ___ a new class object .",
-    ("a call of the function returns a value\nthe functions that call the method are methods", "call"),
+    (
+        ("a call of the function returns a value\nthe functions that call the method are methods", "call"),
+        ("the value is set to N\na set is an object", "set"),
+    ),
     "function",
-    ("class", "classes", "object"),
+    (("class", "classes", "object"), ("function", "functions", "method"), ("list", "lists", "string")),
 )
 
 
@@ -58,7 +64,7 @@ def example(zoo: Zoo) -> Example:
     words = _drawn(zoo) or zoo.vocabulary.words[1 : WORDS + 1]
     line = " ".join(words)
     first, second, third, *_ = [*words, *words, *words]
-    return Example(line, f"{first} ", " ".join(["___", *words[1:]]), (line, first), first, (first, second, third))
+    return Example(line, f"{first} ", " ".join(["___", *words[1:]]), ((line, first),), first, ((first, second, third),))
 
 
 def _drawn(zoo: Zoo) -> list[str]:
