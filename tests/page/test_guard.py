@@ -23,6 +23,7 @@ from lmzoo.page.zoo import Zoo
 pytestmark = pytest.mark.filterwarnings("ignore")  # of libraries, which leave event loops open
 
 OURS = {"host": "127.0.0.1:7860"}
+VALUES = {0: 2, 3: 1}
 JOIN = {"data": ["the", "any"], "fn_index": 0, "session_hash": "abc", "trigger_id": 5, "event_data": "the"}
 
 
@@ -49,12 +50,18 @@ def asked(
     async def send(message: Any) -> None:
         sent.append(message)
 
+    parts = iter([body[i : i + 1000] for i in range(0, len(body), 1000)] or [b""])
+    left = len(body)
+
     async def receive() -> Any:
-        return {"type": "http.request", "body": body, "more_body": False}
+        nonlocal left
+        part = next(parts)
+        left -= len(part)
+        return {"type": "http.request", "body": part, "more_body": left > 0}
 
     raw = [(name.encode(), value.encode("latin-1")) for name, value in (OURS if headers is None else headers).items()]
     scope = {"type": kind, "method": method, "path": path, "headers": raw, "query_string": query.encode()}
-    asyncio.run(guard.guarded(answer)(scope, receive, send))
+    asyncio.run(guard.guarded(answer, VALUES)(scope, receive, send))
     if kind == "websocket":
         return 0, {}, b"", sent
     return sent[0]["status"], dict(sent[0]["headers"]), b"".join(part.get("body", b"") for part in sent[1:]), got
@@ -143,9 +150,53 @@ def test_what_a_link_to_the_page_adds_does_not_reach_gradio():
     assert asked(query="page=x&deep_link=y")[3] == (b"", b"")
 
 
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [("session_hash=abc1", 200), ("", 400), ("session_hash=" + "a" * 33, 400), ("session_hash=a&session_hash=b", 400)],
+)
+def test_the_name_of_a_browser_is_short(query: str, status: int):
+    assert asked(path=guard.DATA, query=query)[0] == status
+
+
 def test_the_values_of_fields_are_handed_on():
     body = json.dumps(JOIN).encode()
     assert asked("POST", guard.JOIN, body=body)[3] == (b"", body)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"fn_index": 1}, "fn_index"),
+        ({"fn_index": True}, "fn_index"),
+        ({"fn_index": None}, "fn_index"),
+        ({"fn_index": [0]}, "fn_index"),
+        ({"data": ["the"]}, "data: must be 2 values"),
+        ({"data": "xx"}, "data: must be 2 values"),
+        ({"data": ["the", ["any"]]}, "data: must be strings"),
+        ({"data": ["the", {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}}]}, "data: must be strings"),
+        ({"session_hash": None}, "session_hash"),
+        ({"session_hash": "../x"}, "session_hash"),
+        ({"session_hash": "a" * 33}, "session_hash"),
+        ({"trigger_id": "5"}, "trigger_id"),
+        ({"trigger_id": True}, "trigger_id"),
+        ({"batched": True}, "no object with data"),
+    ],
+)
+def test_a_body_that_the_page_does_not_send_is_refused(changes: dict[str, Any], why: str):
+    status, _, body, got = asked("POST", guard.JOIN, body=json.dumps(JOIN | changes).encode())
+    assert (status, got) == (400, None)
+    assert why in json.loads(body)["detail"]
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff", b"[" * 60_000, b"9" * 5000, "{}".encode("utf-16")])
+def test_a_body_that_is_no_object_is_refused(body: bytes):
+    assert asked("POST", guard.JOIN, body=body)[0] == 400
+
+
+def test_a_body_is_refused_by_its_length_and_the_longest_of_the_page_fits():
+    longest = json.dumps(JOIN | {"data": ["\ud800" * 2000, "\ud800" * 2000], "event_data": "\ud800" * 2000}).encode()
+    assert asked("POST", guard.JOIN, body=longest)[0] == 200
+    assert asked("POST", guard.JOIN, body=b" " * 2**16 + longest)[0] == 413
 
 
 def test_a_failure_of_gradio_is_one_short_line(monkeypatch: pytest.MonkeyPatch):
