@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,6 +25,7 @@ from lmzoo.protocol.lines import known_words, scored
 from lmzoo.protocol.perplexity import Score, text_logprobs, validated
 from lmzoo.reports.comparison import as_csv, as_json, as_text, collect, groups, number
 from lmzoo.reports.plot import picture
+from lmzoo.reports.reading import Times, surprisal
 from lmzoo.reports.table import aligned, cell, csv_bytes
 from lmzoo.reports.words import Surprisals, picture_of_bands, picture_of_sentence
 from lmzoo.runs.external import matching, open_model, require_words
@@ -192,13 +194,15 @@ def compare_sentence(
 ) -> str:
     """Tabulate the surprisal of each word of a sentence in bits, with a column per run and log p in the last row.
 
+    If runs cut the sentence into different words, those are compared that white space separates; see
+    `lmzoo.reports.reading.surprisal`.
+
     Args:
         plot: the output for a plot.
         table: the output for a row for each word under each run, as CSV.
         tokenize: the tokenizer for runs that read words separated by spaces.
 
-    Raises: UserError if a model has no probabilities of words, or reads in another direction or other words than the
-        first.
+    Raises: UserError if a model has no probabilities of words, or reads in another direction than the first.
     """
     read: list[Surprisals] = []
     cuts: list[list[str]] = []
@@ -216,8 +220,10 @@ def compare_sentence(
         cuts.append(line.words)
         read.append(Surprisals(str(folder), (0.0 - line.logprobs / math.log(2)).tolist(), line.known.tolist()))
     words = cuts[0]
-    if unlike := [run for run, cut in zip(read, cuts, strict=True) if cut != words]:
-        raise UserError(f"{unlike[0].name}: tokenizes the sentence unlike {read[0].name}", "compare them separately")
+    if any(cut != words for cut in cuts):
+        words = sentence.split()
+        read = [_displayed(folder, words, device, tokenize) for folder in named.values()]
+        warn("the runs tokenize the sentence differently; words separated by white space are compared, without <eos>")
     if plot:
         write_output(plot, picture_of_sentence(words, read, plot))
     if table:
@@ -236,6 +242,18 @@ def compare_sentence(
         lines.append(f"{word:{width}}" + "".join(cells))
     lines.append(f"{'all':{width}}" + "".join(f"{sum(model.bits):8.2f} " for model in read))
     return "\n".join(lines)
+
+
+def _displayed(folder: Path, words: list[str], device: str, tokenize: str | None) -> Surprisals:
+    """The surprisal under a run of the words of a sentence as they are displayed."""
+    _, model, vocabulary = open_model(folder, device)
+    if vocabulary.form.reverse:
+        raise UserError(f"{folder}: tokenizes the sentence differently from the others", "compare it by itself")
+    cut = TOKENIZERS[tokenize] if tokenize and not vocabulary.form.tokenizer else None
+    zeros = np.zeros(len(words), dtype=int)
+    with error_prefix(str(folder)):
+        bits, known = surprisal(model, vocabulary, Times(words, zeros, zeros, zeros), "sentence", cut)
+    return Surprisals(str(folder), bits.tolist(), known.tolist())
 
 
 def _words(a: Tensor, b: Tensor, tokens: Tensor, words: list[str]) -> list[str]:

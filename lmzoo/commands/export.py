@@ -21,12 +21,15 @@ from lmzoo.models.ngram.arpa_file import holds_arpa, read_arpa, write_arpa
 from lmzoo.models.ngram.editing import mixed, pruned, renumbered
 from lmzoo.models.ngram.ngram import BackoffModel
 from lmzoo.models.ngram.table import NGramTable
-from lmzoo.protocol.model import LanguageModel
+from lmzoo.protocol.model import LanguageModel, evaluating
 from lmzoo.reports.card import card
 from lmzoo.runs.directory import Run
 from lmzoo.runs.external import open_model, require_words, run_at
 from lmzoo.runs.kinds import WORD_VECTORS
 from lmzoo.words.vectors.formats import VECTORS, Format, encoded, read_vectors
+
+SAMPLED, NOT_ONE = 50, 0.001
+"""After how many words the predictions of a folder for transformers are summed; the difference from 1 that is noted."""
 
 NEEDED = "an n-gram model, a mixture per token of such models, or a run of lmzoo vectors"
 
@@ -94,6 +97,21 @@ def _sizes(names: Sequence[str], table: NGramTable) -> str:
     )
 
 
+@torch.no_grad()
+def check_predictions(source: Path, model: LanguageModel, words: Sequence[str]) -> None:
+    """Warn if the predictions after a sample of words do not sum to 1, as those of an ARPA file need not."""
+    tokens = torch.linspace(0, len(words) - 1, min(len(words), SAMPLED)).long()
+    with evaluating(model):
+        state = model(tokens[:, None], model.initial_state(len(tokens)))[1]
+        sums = model.predict(state).double().logsumexp(1).exp()
+    worst = int((sums - 1).abs().argmax())
+    if abs(sums[worst] - 1) > NOT_ONE:
+        warn(
+            f"{source}: the probabilities of all words after '{words[int(tokens[worst])]}' sum to "
+            f"{float(sums[worst]):.4g}, not to 1; programs that normalize them give other figures than lmzoo"
+        )
+
+
 def export_folder(source: Path, folder: Path) -> None:
     """Write the model of a run as a folder for transformers.
 
@@ -108,6 +126,7 @@ def export_folder(source: Path, folder: Path) -> None:
         raise UserError(f"{source}: is a model of transformers already", "give a run")
     require_words(run, model, vocabulary, labels=False, reverse=False)
     config = run.config()
+    check_predictions(source, model, vocabulary.words)
     contents = files(model, vocabulary, config["model"], config["corpus"]["context"], config["plugins"])
     warn(run.unfinished())
     try:

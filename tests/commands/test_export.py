@@ -141,6 +141,9 @@ def test_a_folder_for_transformers(folder: Path):
     Path("tiny.arpa").write_text("\n".join(lines))
     result = command("tiny.arpa", "of-arpa", "--hf", main=export.main)
     assert (result.out, result.err) == ("of-arpa\n", "")
+    Path("lost.arpa").write_text("\n".join(lines).replace("-0.30103 a", "-0.30643 a"))  # 0.4938
+    told = "sum to 0.9938, not to 1; programs that normalize them give other figures than lmzoo"
+    assert told in command("lost.arpa", "of-lost", "--hf", main=export.main).err
 
 
 def test_no_folder_for_transformers(folder: Path):
