@@ -178,29 +178,45 @@ def _describe(annotation: Any) -> str:
 
 
 def unfit(value: Any, annotation: Any) -> str | None:
-    """The type or bounds that a value violates; None if it is valid. An integer is a number, a boolean is not."""
-    origin, arguments, whole = typing.get_origin(annotation), typing.get_args(annotation), _describe(annotation)
+    """The type or bounds that a value violates; None if it is valid."""
+    return _violation(value, annotation) if _fits(value, annotation) else _describe(annotation)
+
+
+def _fits(value: Any, annotation: Any) -> bool:
+    """Whether a value has the annotated type; an integer is a number, a boolean is not."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Annotated:
-        if wrong := unfit(value, arguments[0]):
-            return whole if wrong == _describe(arguments[0]) else wrong
+        return _fits(value, arguments[0])
+    if origin is Literal:
+        return any(value == choice and type(value) is type(choice) for choice in arguments)
+    if origin in (typing.Union, types.UnionType):
+        return any(_fits(value, part) for part in arguments)
+    if origin in (list, Sequence):
+        return isinstance(value, list | tuple) and all(_fits(item, arguments[0]) for item in value)
+    if origin is dict:
+        return isinstance(value, dict) and all(_fits(item, arguments[1]) for item in value.values())
+    if annotation is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if annotation is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return annotation is Any or isinstance(value, annotation)
+
+
+def _violation(value: Any, annotation: Any) -> str | None:
+    """The bounds that a value of the right type violates; None if it is valid."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        return next((_violation(value, part) for part in arguments if _fits(value, part)), None)
+    if origin in (list, Sequence, dict):
+        items = value.values() if origin is dict else value
+        return next((wrong for item in items if (wrong := _violation(item, arguments[-1]))), None)
+    if origin is Annotated:
+        bounds = [extra for extra in arguments[1:] if isinstance(extra, Bounds)]
         if value != value:  # NaN lies in no interval
             return "a number"
-        return next(filter(None, (mark.violation(value) for mark in arguments[1:] if isinstance(mark, Bounds))), None)
-    if origin in (typing.Union, types.UnionType):
-        each = [(unfit(value, part), _describe(part)) for part in arguments]
-        return next((wrong for wrong, part in each if wrong != part), whole)
-    if origin in (list, Sequence, dict):
-        if not isinstance(value, dict if origin is dict else list | tuple):
-            return whole
-        wrongs = [unfit(item, arguments[-1]) for item in (value.values() if origin is dict else value)]
-        return whole if _describe(arguments[-1]) in wrongs else next(filter(None, wrongs), None)
-    if origin is Literal:
-        is_fit = any(value == choice and type(value) is type(choice) for choice in arguments)
-    elif annotation in (int, float):
-        is_fit = isinstance(value, int | annotation) and not isinstance(value, bool)
-    else:
-        is_fit = annotation is Any or isinstance(value, annotation)
-    return None if is_fit else whole
+        wrong = next((wrong for bound in bounds if (wrong := bound.violation(value))), None)
+        return wrong or _violation(value, arguments[0])
+    return None
 
 
 @functools.cache
@@ -283,7 +299,7 @@ def _about_quotes(value: Any, annotation: Any) -> str | None:
     """Advice if a value is invalid only for its quotes: 2 is a number, "2" is not."""
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
-            return None if unfit(json.loads(value), annotation) else "leave out its quotes"
+            return "leave out its quotes" if _fits(json.loads(value), annotation) else None
     if isinstance(value, bool | int | float) and "a string" in _describe(annotation).split(" or "):
         return "quote it, in the shell's quotes too: 'key=\"value\"'"
     return None
