@@ -19,7 +19,7 @@ from lmzoo.labels.formats import Sentence
 from lmzoo.labels.gradient import DescentOptions, NetworkLabeller, initialize_embeddings, to_device
 from lmzoo.labels.lexical import Lexical
 from lmzoo.labels.linear_chain import ChainLabeller
-from lmzoo.labels.model import FEWER, StateDict, decode_strings, encode_strings, index_labels, labellers
+from lmzoo.labels.model import FEWER, StateDict, index_labels, labellers
 from lmzoo.labels.network import Inputs, Network, Pooling
 from lmzoo.models.neural.recurrent import Recurrent
 from lmzoo.protocol.model import LanguageModel
@@ -73,6 +73,8 @@ class BiRNNOptions(DescentOptions):
 class BiRNN(NetworkLabeller[Network], ChainLabeller):
     """Bidirectional recurrent network over words, their letters and other columns."""
 
+    saved = ("labels", "numbers")
+
     @configured(BiRNNOptions)
     def __init__(self, options: BiRNNOptions):
         super().__init__(**options.inherited(DescentOptions))
@@ -102,20 +104,17 @@ class BiRNN(NetworkLabeller[Network], ChainLabeller):
         self.labels, self.gold = index_labels(sentences)
         F, K = len(self.lexical.numbers) if self.lexical is not None else 0, len(self.labels)
         require_memory(4 * 4 * (F + K) * K, f"the weights of {K:,} labels, their neighbours and {F:,} features", FEWER)
-        self.set_tables([["", "", *entries] for entries in (sorted(counts), *columns, letters)])
-        self.once = torch.tensor([counts[word] == 1 for word in self.tables[0]])
-
-    def set_tables(self, tables: Sequence[list[str]]) -> None:
-        """Index words, entries of other columns, and letters; the first two of each are padding and `UNKNOWN`."""
-        self.tables = tables
-        self.numbers = [{text: i for i, text in enumerate(table[2:], 2)} for table in tables]
+        tables = (sorted(counts), *columns, letters)
+        self.numbers = [{text: i for i, text in enumerate(table, UNKNOWN + 1)} for table in tables]
+        """The indices of words, entries of other columns, and letters; 0 is padding."""
+        self.once = torch.tensor([False, False, *(counts[word] == 1 for word in self.numbers[0])])
 
     def build(self) -> Network:
         features = 0 if self.lexical is None else len(self.lexical.numbers)
-        return Network([len(table) for table in self.tables], len(self.labels), features, **self.shape)
+        return Network([UNKNOWN + 1 + len(table) for table in self.numbers], len(self.labels), features, **self.shape)
 
     def begin(self) -> None:
-        initialize_embeddings(self.vectors, self.network.embeddings[0].get_parameter("weight"), self.tables[0][2:])
+        initialize_embeddings(self.vectors, self.network.embeddings[0].get_parameter("weight"), [*self.numbers[0]])
         if self.source is not None:
             run, vocabulary = self.opener.language_model("labeller.from", self.source)
             self.inherit(run.model, vocabulary)
@@ -138,12 +137,12 @@ class BiRNN(NetworkLabeller[Network], ChainLabeller):
         for name, weight in layers.named_parameters():
             part = forward.get_parameter(name)
             (part if part.ndim == 1 else part[:, : weight.shape[1]]).copy_(weight)
-        shared = {i: vocabulary.index[word] for i, word in enumerate(self.tables[0]) if word in vocabulary.index}
+        shared = {i: vocabulary.index[word] for word, i in self.numbers[0].items() if word in vocabulary.index}
         if not shared:
             raise UserError(f"labeller.from={self.source}: has none of the words of train in lower case")
         rows = model.embedding.weight[[*shared.values()]].to(self.device)
         self.network.embeddings[0].get_parameter("weight")[[*shared]] = rows
-        words = f"{len(shared):,} of {len(self.tables[0]) - 2:,}"
+        words = f"{len(shared):,} of {len(self.numbers[0]):,}"
         log.info("%s has %s words of train in lower case", self.source, words)
 
     def _inputs(self, sentences: Sequence[Sentence]) -> Inputs:
@@ -176,18 +175,13 @@ class BiRNN(NetworkLabeller[Network], ChainLabeller):
         scores = self.network(to_device(inputs, self.device))
         return (log_partition(scores) - score(scores, gold.to(self.device))).sum() / scores.lengths.sum(), 1
 
-    def vocabularies(self) -> StateDict:
-        features = {} if self.lexical is None else self.lexical.state_dict()
-        tables = {f"table{i}": encode_strings(table) for i, table in enumerate(self.tables)}
-        return {"labels": encode_strings(self.labels), **tables, **features}
+    def state_dict(self) -> StateDict:
+        return super().state_dict() | ({} if self.lexical is None else self.lexical.state_dict())
 
-    def load_vocabularies(self, state: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         if self.lexical is not None:
             self.lexical.load_state_dict(state)
-        self.labels = decode_strings(state["labels"])
-        self.set_tables(
-            [decode_strings(state[f"table{i}"]) for i in range(sum(name.startswith("table") for name in state))]
-        )
+        super().load_state_dict(state)
 
     def scores(self, sentences: Sequence[Sentence]) -> Scores:
         with self.labelling():

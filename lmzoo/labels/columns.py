@@ -1,13 +1,13 @@
 """Labelled words in columns: CoNLL's formats, with an empty line between sentences, and CoNLL-U."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lmzoo.core.errors import UserError, pluralize, shortened
 from lmzoo.core.files import text_ending
-from lmzoo.labels.formats import LabelledText, Layout, Place, Sentence, Separator, looks_like_word, whole_lines
+from lmzoo.labels.formats import LabelledText, Layout, Sentence, Separator, looks_like_word, whole_lines
 
 UNIVERSAL_BEGIN = re.compile(r"(1|1-[0-9]+|0\.1)((\t[^\t]*){9}|([ \t]+[^ \t]+){9}[ \t]*)$")
 """The first word, range or empty node of CoNLL-U; editors may have replaced tabs by spaces."""
@@ -80,19 +80,18 @@ class ColumnText(LabelledText):
             self._check_unlabelled()
         self.sentences = [self._sentence(row) for row in self.rows]
 
-    def places(self) -> Iterator[list[Place]]:
-        column, tabs = self.columns.label, self.separator != "spaces"
-        before = re.compile(rf"([^\t]*\t){{{column}}} *" if tabs else rf"[ \t]*([^ \t]+[ \t]+){{{column}}}")
-        for numbers, sentence in zip(self.rows, self.sentences, strict=True):
-            places = []
-            for number, label in zip(numbers, sentence.labels, strict=True):
+    def written(self, labels: Iterable[Sequence[str]]) -> bytes:
+        lines, column, parted = list(self.lines), self.columns.label, " " if self.separator == "spaces" else "\t"
+        of_spaces = rf"[ \t]*([^ \t]+[ \t]+){{{column}}}"
+        before = re.compile(of_spaces if parted == " " else rf"([^\t]*\t){{{column}}} *")
+        for numbers, sentence, row in zip(self.rows, self.sentences, labels, strict=True):
+            for number, old, new in zip(numbers, sentence.labels, row, strict=True):
+                line, end = lines[number], len(self.bare[number])
                 if self.width <= column:
-                    end = len(self.bare[number])
-                    places.append(Place(number, end, end, "\t" if tabs else " "))
-                elif columns := before.match(self.bare[number]):
-                    begin = self.bare[number].index(label, columns.end())
-                    places.append(Place(number, begin, begin + len(label)))
-            yield places
+                    lines[number] = f"{line[:end]}{parted}{new}{line[end:]}"
+                elif columns := before.match(line):
+                    lines[number] = line[: columns.end()] + line[columns.end() :].replace(old, new, 1)
+        return "".join(lines).encode()
 
     def _fields(self, number: int) -> list[str]:
         """The columns of a line, separated by spaces or tabs only; other white space belongs to words."""

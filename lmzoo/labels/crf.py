@@ -5,6 +5,7 @@ parsing with conditional random fields", HLT-NAACL 2003, https://aclanthology.or
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -128,7 +129,7 @@ class Crf(LexicalChain):
     def state_dict(self) -> StateDict:
         return super().state_dict() | self.dense.state_dict() | {"dense": self.dense_weights}
 
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
         self.dense.load_state_dict(state)
         self.dense_weights = state["dense"]

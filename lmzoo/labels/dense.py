@@ -1,6 +1,5 @@
 """Dense features of words: word vectors, and contextual vectors of language models."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -16,7 +15,7 @@ from lmzoo.core.options import Bounds, Idle, NonNegative, Options, Source
 from lmzoo.corpus.vocabulary import EOS_ID, UNK, reversed_order
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.lexical import entry, log_coverage
-from lmzoo.labels.model import Opener, StateDict, decode_strings, encode_strings, strip_prefix
+from lmzoo.labels.model import Opener, StateDict, decode, encode
 from lmzoo.protocol.abilities import Encoder
 from lmzoo.protocol.encoder import embed_lines
 from lmzoo.protocol.model import LanguageModel, evaluating, models
@@ -78,17 +77,16 @@ class WordEncoder:
 
     def state_dict(self) -> StateDict:
         """The state that `vectors` depends on."""
-        state = {f"weights.{name}": value for name, value in self.model.state_dict().items()}
-        state |= {"options": encode_strings([json.dumps(dict(self.options))]), "words": encode_strings(self.words)}
-        return state | {"reverse": torch.tensor(self.reverse)}
+        form = {"options": dict(self.options), "words": self.words, "reverse": self.reverse}
+        return {"weights": dict(self.model.state_dict()), "form": encode(form)}
 
     @classmethod
-    def from_state(cls, name: str, state: Mapping[str, Tensor]) -> "WordEncoder":
+    def from_state(cls, name: str, state: Mapping[str, Any]) -> "WordEncoder":
         """Restore an encoder from its `state_dict`."""
-        options, words = json.loads(decode_strings(state["options"])[0]), decode_strings(state["words"])
-        model: LanguageModel = models.build(options, vocabulary_size=len(words))
-        model.load_state_dict(strip_prefix("weights.", state))
-        return cls(name, model.eval(), options, words, bool(state["reverse"]))
+        form = decode(state["form"])
+        model: LanguageModel = models.build(form["options"], vocabulary_size=len(form["words"]))
+        model.load_state_dict(state["weights"])
+        return cls(name, model.eval(), **form)
 
 
 class DenseOptions(Options):
@@ -116,9 +114,8 @@ class Dense:
 
     def __init__(self, vectors: str | None, encoder: str | Sequence[str] | None, around: int, scale: float):
         self.vectors, self.around, self.scale = vectors, around, scale
-        names = [encoder] if isinstance(encoder, str) else encoder or []
-        self.names = {f"encoder{number or ''}.": name for number, name in enumerate(names)}
-        """The runs of the encoders, by the prefix of their tensors' names."""
+        self.names: Sequence[str] = [encoder] if isinstance(encoder, str) else encoder or []
+        """The runs of the encoders."""
         self.encoders: list[WordEncoder] = []
         self.table: dict[str, int] = {}
         self.matrix = torch.zeros(0, 0)
@@ -131,7 +128,7 @@ class Dense:
                 read = read_vectors(Path(self.vectors))
             self.table, self.matrix = read.lower | read.index, read.matrix
             log_coverage(self.vectors, self.table, sentences)
-        self.encoders = [WordEncoder.of(name, opener) for name in self.names.values()]
+        self.encoders = [WordEncoder.of(name, opener) for name in self.names]
         for encoder in self.encoders:
             log_coverage(encoder.name, encoder.words, sentences)
         parts = self._parts(sentences)
@@ -161,25 +158,13 @@ class Dense:
 
     def state_dict(self) -> StateDict:
         """The state that `rows` depends on."""
-        state: StateDict = {}
-        if self.vectors is not None:
-            by_row = sorted(self.table.items(), key=lambda item: item[1])
-            rows = torch.tensor([row for _, row in by_row])
-            state |= {"vectors.words": encode_strings([word for word, _ in by_row]), "vectors.rows": rows}
-            state["vectors.matrix"] = self.matrix
-        for prefix, encoder in zip(self.names, self.encoders, strict=True):
-            state |= {prefix + name: value for name, value in encoder.state_dict().items()}
-        return state | ({"scales": self.scales} if state else {})
+        encoders = [encoder.state_dict() for encoder in self.encoders]
+        return {"table": encode(self.table), "matrix": self.matrix, "scales": self.scales, "encoders": encoders}
 
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the features from a state."""
-        self.scales = state.get("scales", self.scales)
-        if self.vectors is not None:
-            self.matrix = state["vectors.matrix"]
-            self.table = dict(zip(decode_strings(state["vectors.words"]), state["vectors.rows"].tolist(), strict=True))
-        self.encoders = [
-            WordEncoder.from_state(name, strip_prefix(prefix, state)) for prefix, name in self.names.items()
-        ]
+        self.table, self.matrix, self.scales = decode(state["table"]), state["matrix"], state["scales"]
+        self.encoders = [*map(WordEncoder.from_state, self.names, state["encoders"])]
 
     @property
     def width(self) -> int:

@@ -2,10 +2,10 @@
 
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.files import read_text
@@ -42,39 +42,15 @@ class Layout:
     scheme: SchemeName | None = None
 
 
-class Place(NamedTuple):
-    """The location of a label: line number, index of the first character and after the last.
-
-    If there is no label yet, ``before`` and ``after`` are inserted around it.
-    """
-
-    line: int
-    begin: int
-    end: int
-    before: str = ""
-    after: str = ""
-
-
 class LabelledText(ABC):
-    """A labelled text as lines with their ends, which can be rewritten with other labels."""
+    """A labelled text, which can be rewritten with other labels."""
 
     left_out: str = ""
-
-    def __init__(self, lines: list[str], sentences: list[Sentence]):
-        self.lines, self.sentences = lines, sentences
+    sentences: list[Sentence]
 
     @abstractmethod
-    def places(self) -> Iterator[list[Place]]:
-        """The locations of the labels of each sentence."""
-
     def written(self, labels: Iterable[Sequence[str]]) -> bytes:
         """The text with its labels replaced, otherwise unchanged."""
-        lines = list(self.lines)
-        for places, row in zip(self.places(), labels, strict=True):
-            for (number, begin, end, before, after), label in reversed([*zip(places, row, strict=True)]):
-                line = lines[number]
-                lines[number] = f"{line[:begin]}{before}{label}{after}{line[end:]}"
-        return "".join(lines).encode()
 
 
 def whole_lines(path: Path) -> list[str]:
@@ -89,6 +65,9 @@ def looks_like_word(label: str, known_labels: Collection[str]) -> bool:
 
 class LineText(LabelledText):
     """Texts with one label each, one per line."""
+
+    def __init__(self, lines: list[str], sentences: list[Sentence]):
+        self.lines, self.sentences = lines, sentences
 
     @classmethod
     def read(cls, path: Path, labelled: bool = True, known_labels: Collection[str] = ()) -> "LineText":
@@ -117,11 +96,9 @@ class LineText(LabelledText):
         numbers = list(lines)
         return LineText([self.lines[i] for i in numbers], [self.sentences[i] for i in numbers])
 
-    def places(self) -> Iterator[list[Place]]:
-        for number, (line, sentence) in enumerate(zip(self.lines, self.sentences, strict=True)):
-            (label,) = sentence.labels
-            begin = line.index(label)
-            yield [Place(number, begin, begin + len(label), after="" if label else "\t")]
+    def written(self, labels: Iterable[Sequence[str]]) -> bytes:
+        rows = zip(self.lines, [sentence.labels[0] for sentence in self.sentences], labels, strict=True)
+        return "".join(line.replace(old, new, 1) if old else f"{new}\t{line}" for line, old, (new,) in rows).encode()
 
 
 class PlainText(LabelledText):
@@ -133,17 +110,13 @@ class PlainText(LabelledText):
         if not texts:
             raise UserError(f"{path}: has no words", "write a sentence a line")
         self.whole = whole
-        lines = [[" ".join(words)] if whole else [*words, ""] for words in texts]
-        labels = [[""] * (1 if whole else len(words)) for words in texts]
-        sentences = [Sentence(*pair, [[] for _ in pair[0]]) for pair in zip(texts, labels, strict=True)]
-        super().__init__([f"{line}\n" for each in lines for line in each], sentences)
+        self.sentences = [Sentence(words, [""] * (1 if whole else len(words)), [[] for _ in words]) for words in texts]
 
-    def places(self) -> Iterator[list[Place]]:
-        number = 0
-        for sentence in self.sentences:
+    def written(self, labels: Iterable[Sequence[str]]) -> bytes:
+        parts = []
+        for sentence, row in zip(self.sentences, labels, strict=True):
             if self.whole:
-                yield [Place(number, 0, 0, after="\t")]
+                parts.append(f"{row[0]}\t{' '.join(sentence.words)}\n")
             else:
-                ends = [(number + place, len(word)) for place, word in enumerate(sentence.words)]
-                yield [Place(line, end, end, before="\t") for line, end in ends]
-            number += len(sentence.labels) + (not self.whole)
+                parts += [f"{word}\t{label}\n" for word, label in zip(sentence.words, row, strict=True)] + ["\n"]
+        return "".join(parts).encode()

@@ -13,10 +13,8 @@ from lmzoo.core.options import BelowOne, NonNegative, Options, Size, configured
 from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.vocabulary import EOS
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import Labeller, StateDict, strip_prefix
+from lmzoo.labels.model import Labeller, StateDict
 from lmzoo.models.neural.pretrained import Pretrained
-
-PREFIX = "network."
 
 N = TypeVar("N", bound=nn.Module)
 
@@ -49,6 +47,7 @@ class NetworkLabeller(Labeller, Generic[N]):
     """
 
     checked = True
+    saved = ("labels",)
     any_device = True
     clip: float | None = None
     network: N
@@ -62,7 +61,7 @@ class NetworkLabeller(Labeller, Generic[N]):
 
     @abstractmethod
     def read(self, sentences: Sequence[Sentence]) -> None:
-        """Read the sentences of train, and prepare `build` and `batches`."""
+        """Read the sentences of train, and set what `build` and `batches` need."""
 
     @abstractmethod
     def build(self) -> N:
@@ -75,14 +74,6 @@ class NetworkLabeller(Labeller, Generic[N]):
     @abstractmethod
     def loss(self, batch: Any) -> tuple[Tensor, int]:
         """The loss of the network on a batch, a sum or a mean, and the number of its terms."""
-
-    @abstractmethod
-    def vocabularies(self) -> StateDict:
-        """The words, labels and so on that the network's inputs and outputs index."""
-
-    @abstractmethod
-    def load_vocabularies(self, state: Mapping[str, Tensor]) -> None:
-        """Restore the vocabularies, so that `build` fits them."""
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """The trainable parameters and their learning rates, as for optimizers of PyTorch."""
@@ -122,13 +113,13 @@ class NetworkLabeller(Labeller, Generic[N]):
             yield
 
     def state_dict(self) -> StateDict:
-        weights = {PREFIX + name: value.detach().clone() for name, value in self.network.state_dict().items()}
-        return self.vocabularies() | weights
+        weights = {name: value.detach().clone() for name, value in self.network.state_dict().items()}
+        return super().state_dict() | {"network": weights}
 
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        self.load_vocabularies(state)
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict(state)
         network = self.build()
-        network.load_state_dict(strip_prefix(PREFIX, state))
+        network.load_state_dict(state["network"])
         self.network = network.to(self.device)
 
 

@@ -3,15 +3,15 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from lmzoo.core.memory import require_memory
 from lmzoo.core.options import Depth, Options, Size, configured
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import FEWER, Labeller, StateDict, decode_strings, encode_strings, labellers
+from lmzoo.labels.model import FEWER, Labeller, StateDict, decode, encode, labellers
 
 LEAST = 1e-3
 """Tags of an unknown word below this fraction of the largest probability are not considered (Brants's beam)."""
@@ -150,15 +150,13 @@ class HmmTagger(Labeller):
         word, state = np.nonzero(table)
         arrays = {"word": word, "state": state, "count": table[word, state], "scores": self.scores}
         return {
-            "words": encode_strings([*self.counts]),
-            "labels": encode_strings([label for label, _ in self.states]),
-            "capitals": torch.tensor([capital for _, capital in self.states]),
+            "words": encode([*self.counts]),
+            "states": encode(self.states),
             **{name: torch.from_numpy(values) for name, values in arrays.items()},
         }
 
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        states = [*zip(decode_strings(state["labels"]), state["capitals"].tolist(), strict=True)]
-        words = decode_strings(state["words"])
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        states, words = decode(state["states"]), decode(state["words"])
         table = np.zeros((len(words), len(states)))
         table[state["word"].numpy(), state["state"].numpy()] = state["count"].numpy()
         self._learn(states, dict(zip(words, table, strict=True)), state["scores"].numpy())

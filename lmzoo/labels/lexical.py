@@ -5,14 +5,12 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
-
-from torch import Tensor
+from typing import Any, TypeVar
 
 from lmzoo.core.errors import UserError, error_prefix
 from lmzoo.corpus.vocabulary import EOS, UNK
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import StateDict, decode_strings, encode_strings
+from lmzoo.labels.model import StateDict, decode, encode
 from lmzoo.numerics.sparse import SparseRows
 from lmzoo.words.merging import read_paths
 
@@ -119,14 +117,7 @@ class Lexical:
         return SparseRows.of(rows, len(self.numbers))
 
     def state_dict(self) -> StateDict:
-        words = {
-            "clusters.words": encode_strings([*self.paths]),
-            "clusters.paths": encode_strings([*self.paths.values()]),
-        }
-        return (words if self.paths else {}) | {"features": encode_strings([*self.numbers])}
+        return {"features": encode(self.numbers), "paths": encode(self.paths)}
 
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        if self.clusters is not None:
-            words, paths = decode_strings(state["clusters.words"]), decode_strings(state["clusters.paths"])
-            self.paths = dict(zip(words, paths, strict=True))
-        self.numbers = {name: i for i, name in enumerate(decode_strings(state["features"]))}
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.numbers, self.paths = decode(state["features"]), decode(state["paths"])

@@ -3,6 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from lmzoo.core.options import Options, Size, Source, configured
 from lmzoo.labels.chain import Scores, batches, best, k_best, log_partition
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.lexical import Lexical
-from lmzoo.labels.model import FEWER, Labeller, StateDict, decode_strings, encode_strings, index_labels
+from lmzoo.labels.model import FEWER, Labeller, StateDict, index_labels
 from lmzoo.numerics.sparse import SparseRows
 
 BATCH = 4096
@@ -23,6 +24,7 @@ BATCH = 4096
 class ChainLabeller(Labeller):
     """Predicts the labels, from K ``labels``, with the highest s(y); if ``probabilistic``, p(y | x) = exp(s(y)) / Z."""
 
+    saved = ("labels",)
     labels: list[str]
     probabilistic: bool = True
 
@@ -86,18 +88,12 @@ class LexicalChain(ChainLabeller):
         table, moves, start = self.weights
         place = table.flatten().nonzero()[:, 0]
         weight = table.flatten()[place]
-        trained = {
-            "labels": encode_strings(self.labels),
-            "place": place,
-            "weight": weight,
-            "moves": moves,
-            "start": start,
-        }
-        return self.lexical.state_dict() | trained
+        trained = {"place": place, "weight": weight, "moves": moves, "start": start}
+        return super().state_dict() | self.lexical.state_dict() | trained
 
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict(state)
         self.lexical.load_state_dict(state)
-        self.labels = decode_strings(state["labels"])
         F, K = len(self.lexical.numbers), len(self.labels)
         table = torch.zeros(F * K)
         table[state["place"]] = state["weight"]

@@ -4,7 +4,7 @@ Belanger & Kakade, "A linear dynamical system model for text", ICML 2015, §7, h
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from lmzoo.core.options import Bounds, Count, NonNegative, Size, configured
 from lmzoo.labels.dense import NONE, Dense, DenseOptions
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.gradient import DescentOptions, NetworkLabeller
-from lmzoo.labels.model import StateDict, decode_strings, encode_strings, index_labels, labellers
+from lmzoo.labels.model import StateDict, index_labels, labellers
 
 
 class LocalOptions(DescentOptions, DenseOptions):
@@ -61,13 +61,13 @@ class Local(NetworkLabeller[nn.Sequential]):
         words = batch.to(self.device)
         return F.cross_entropy(self.network(self.features[words]), self.gold[words]), 1
 
-    def vocabularies(self) -> StateDict:
-        return {"labels": encode_strings(self.labels), **self.dense.state_dict()}
+    def state_dict(self) -> StateDict:
+        return super().state_dict() | self.dense.state_dict()
 
-    def load_vocabularies(self, state: Mapping[str, Tensor]) -> None:
-        self.labels = decode_strings(state["labels"])
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.dense.load_state_dict(state)
         self.width = self.dense.width
+        super().load_state_dict(state)
 
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
         with self.labelling():

@@ -1,17 +1,17 @@
 """The most frequent label of each word."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-
-from torch import Tensor
+from collections.abc import Sequence
 
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import Labeller, StateDict, decode_strings, encode_strings, labellers
+from lmzoo.labels.model import Labeller, labellers
 
 
 @labellers.register("majority")
 class Majority(Labeller):
     """The most frequent label of a word in train; of a new word, the most frequent of all."""
+
+    saved = ("labels", "default")
 
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
         counts: dict[str, Counter[str]] = defaultdict(Counter)
@@ -20,16 +20,6 @@ class Majority(Labeller):
                 counts[word][label] += 1
         self.labels = {word: counted.most_common(1)[0][0] for word, counted in counts.items()}
         self.default = sum(counts.values(), Counter()).most_common(1)[0][0]
-
-    def state_dict(self) -> StateDict:
-        return {
-            "words": encode_strings([*self.labels]),
-            "labels": encode_strings([*self.labels.values(), self.default]),
-        }
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        *labels, self.default = decode_strings(state["labels"])
-        self.labels = dict(zip(decode_strings(state["words"]), labels, strict=True))
 
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
         return [[self.labels.get(word, self.default) for word in sentence.words] for sentence in sentences]

@@ -1,9 +1,10 @@
 """The interface of models that label words, texts or trees."""
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -21,24 +22,18 @@ FEWER = "is task.label the column of labels? So many are few words' own"
 LabelKind = Literal["words", "text", "tree"]
 """The unit of labels: each word of a sentence, a whole text, each node of a tree."""
 
-StateDict = dict[str, Tensor]
-"""Tensors by name; strings are `encode_strings`."""
+StateDict = dict[str, Any]
+"""Tensors by name, and lists and dictionaries of them; other values are encoded by `encode`."""
 
 
-def encode_strings(texts: Sequence[str]) -> Tensor:
-    """Encode strings without line feeds as (N,) bytes for a `StateDict`."""
-    data = bytearray("\n".join(texts).encode())
-    return torch.frombuffer(data, dtype=torch.uint8).clone() if data else torch.zeros(0, dtype=torch.uint8)
+def encode(value: Any) -> Tensor:
+    """Encode strings, or lists or dictionaries of them, as (N,) bytes of JSON for a `StateDict`."""
+    return torch.frombuffer(bytearray(json.dumps(value, ensure_ascii=False).encode()), dtype=torch.uint8)
 
 
-def decode_strings(data: Tensor) -> list[str]:
-    """Decode the strings of `encode_strings`."""
-    return data.numpy().tobytes().decode().split("\n")
-
-
-def strip_prefix(prefix: str, state: Mapping[str, Tensor]) -> StateDict:
-    """The tensors whose names begin with a prefix, with the prefix removed."""
-    return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+def decode(data: Tensor) -> Any:
+    """Decode the value of `encode`."""
+    return json.loads(data.numpy().tobytes())
 
 
 def index_labels(sentences: Sequence[Sentence]) -> tuple[list[str], list[Tensor]]:
@@ -91,6 +86,8 @@ class Labeller(ABC):
     any_device: bool = False
     device: torch.device = torch.device("cpu")
     opener: Opener = Opener()
+    saved: ClassVar[Sequence[str]] = ()
+    """Names of the attributes in `state_dict`: tensors, or values for `encode`."""
 
     @abstractmethod
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
@@ -103,19 +100,21 @@ class Labeller(ABC):
         """Take step ``number``, counted from 0. Returns: metrics by TensorBoard tag."""
         raise NotImplementedError
 
-    @abstractmethod
     def state_dict(self) -> StateDict:
         """The trained parameters and vocabularies."""
+        values = {name: getattr(self, name) for name in self.saved}
+        return {name: value if isinstance(value, Tensor) else encode(value) for name, value in values.items()}
 
-    @abstractmethod
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a `state_dict` of the same options, without reading a text before."""
+        for name in self.saved:
+            setattr(self, name, decode(value) if (value := state[name]).dtype == torch.uint8 else value)
 
     def progress(self) -> StateDict:
         """The state that later steps depend on, besides the text."""
         return {}
 
-    def resume(self, progress: Mapping[str, Tensor]) -> None:  # noqa: B027 - empty without steps
+    def resume(self, progress: Mapping[str, Any]) -> None:  # noqa: B027 - empty without steps
         """Restore `progress`; called after `start`."""
 
     @abstractmethod

@@ -5,18 +5,17 @@ https://aclanthology.org/P12-2018. N-grams are binary features, as there. Traini
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.extras import import_optional
 from lmzoo.core.options import Bounds, Depth, Options, Probability, Seed, Size, configured
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import Labeller, StateDict, decode_strings, encode_strings, labellers
+from lmzoo.labels.model import Labeller, labellers
 from lmzoo.numerics.sparse import SparseRows
 
 Positive = Annotated[float, Bounds(low=1e-10, high=1e10)]
@@ -43,6 +42,7 @@ class NGramLabeller(Labeller):
     """
 
     kind = "text"
+    saved = ("labels", "grams", "weights", "bias")
 
     @configured(NGramTextOptions)
     def __init__(self, options: NGramTextOptions):
@@ -72,15 +72,6 @@ class NGramLabeller(Labeller):
         # a trailing blank distinguishes prefixes from n-grams
         beginnings = (f"{word[:k]} " for k in self.prefixes for word in words if len(word) > k)
         return list(dict.fromkeys([*grams, *beginnings]))
-
-    def state_dict(self) -> StateDict:
-        grams, labels = encode_strings([*self.grams]), encode_strings(self.labels)
-        return {"grams": grams, "labels": labels, "weights": self.weights, "bias": self.bias}
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        self.labels = decode_strings(state["labels"])
-        self.grams = {gram: i for i, gram in enumerate(decode_strings(state["grams"]))}
-        self.weights, self.bias = state["weights"], state["bias"]
 
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
         rows = ([self.grams[x] for x in self._grams(s.words) if x in self.grams] for s in sentences)

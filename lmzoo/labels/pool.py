@@ -2,19 +2,17 @@
 https://aclanthology.org/P05-1003.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Options, Source, configured
 from lmzoo.labels.chain import Scores
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.linear_chain import ChainLabeller
-from lmzoo.labels.model import StateDict, decode_strings, encode_strings, labellers, strip_prefix
+from lmzoo.labels.model import StateDict, decode, encode, labellers
 
 
 class PoolOptions(Options):
@@ -64,14 +62,11 @@ class Pool(ChainLabeller):
         return Scores(emission, moves, start, each[0].lengths)
 
     def state_dict(self) -> StateDict:
-        state = {"options": encode_strings([json.dumps(chosen) for chosen in self.options])}
-        for k, part in enumerate(self.parts):
-            state |= {f"{k}.{name}": value for name, value in part.state_dict().items()}
-        return state
+        return {"options": encode(self.options), "parts": [part.state_dict() for part in self.parts]}
 
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        options = [json.loads(line) for line in decode_strings(state["options"])]
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        options = decode(state["options"])
         parts: list[ChainLabeller] = [labellers.build(chosen) for chosen in options]
-        for k, part in enumerate(parts):
-            part.load_state_dict(strip_prefix(f"{k}.", state))
+        for part, trained in zip(parts, state["parts"], strict=True):
+            part.load_state_dict(trained)
         self._be(options, parts)

@@ -1,7 +1,7 @@
 """Recursive networks that label nodes of binary trees."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from lmzoo.core.options import Dropout, NonNegative, Size, Source, configured
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.gradient import DescentOptions, NetworkLabeller, initialize_embeddings, to_device
-from lmzoo.labels.model import StateDict, decode_strings, encode_strings, index_labels, labellers
+from lmzoo.labels.model import index_labels, labellers
 from lmzoo.labels.tree_network import RNTN, Forest, Recursive, TreeLSTM, TreeNetwork, forest
 from lmzoo.labels.trees import SENTIMENTS, Tree, polarity_accuracy
 
@@ -51,6 +51,7 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
     """
 
     kind = "tree"
+    saved = ("labels", "numbers")
     cell: type[Recursive] | type[TreeLSTM]
 
     @configured(RecursiveOptions)
@@ -63,21 +64,17 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
     def read(self, sentences: Sequence[Sentence]) -> None:
         self.sentences = sentences
         counts = Counter(word.lower() for sentence in sentences for word in sentence.words)
-        self.set_words(sorted(counts))
+        self.numbers = {word: i for i, word in enumerate(sorted(counts), 1)}
+        """The index of each word; 0 is the unknown word."""
         self.labels, self.gold = index_labels(sentences)
-        self.once = torch.tensor([False, *(counts[word] == 1 for word in self.words)])
-
-    def set_words(self, words: Sequence[str]) -> None:
-        """Index the words from 1; 0 is the unknown word."""
-        self.words = words
-        self.numbers = {word: i for i, word in enumerate(words, 1)}
+        self.once = torch.tensor([False, *(counts[word] == 1 for word in self.numbers)])
 
     def build(self) -> TreeNetwork:
-        words, labels = len(self.words) + 1, len(self.labels)
+        words, labels = len(self.numbers) + 1, len(self.labels)
         return TreeNetwork(words, labels, self.embedding, self.cell, self.dropout, self.scale)
 
     def begin(self) -> None:
-        initialize_embeddings(self.vectors, self.network.embedding.weight, self.words)
+        initialize_embeddings(self.vectors, self.network.embedding.weight, [*self.numbers])
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         words = self.network.embedding.weight
@@ -99,13 +96,6 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
         gold = torch.cat([self.gold[i] for i in batch]).to(self.device)
         scores = self.network(*to_device((words, shape), self.device))
         return F.cross_entropy(scores, gold, reduction="sum"), len(gold)
-
-    def vocabularies(self) -> StateDict:
-        return {"words": encode_strings(self.words), "labels": encode_strings(self.labels)}
-
-    def load_vocabularies(self, state: Mapping[str, Tensor]) -> None:
-        self.labels = decode_strings(state["labels"])
-        self.set_words(decode_strings(state["words"]))
 
     def _scores(self, trees: Sequence[Sentence]) -> list[Tensor]:
         """(N, K) scores of the nodes of each tree."""

@@ -360,7 +360,7 @@ class LabelledTrees(Task):
     example = "a tree a line, such as (3 (2 A) (2 film))"
 
     def read(self, path: Path, labelled: bool = True) -> LabelledText:
-        return TreeText.read(path)
+        return TreeText(path)
 
     def figures(
         self, sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]], known: Collection[str]

@@ -1,17 +1,17 @@
 """Binary trees with a label at each node, as in the Stanford Sentiment Treebank: ``(3 (2 The) (2 film))``."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lmzoo.core.errors import UserError, shortened
-from lmzoo.labels.formats import LabelledText, Place, Sentence, whole_lines
+from lmzoo.labels.formats import LabelledText, Sentence, whole_lines
 
 TOKEN = re.compile(r"(\([ \t]*[^ \t()]*)|([^ \t()]+)|(\))")
 """A bracket with its label, a word, or a closing bracket. A word may contain no-break spaces."""
 
-LABEL = re.compile(r"\([ \t]*([^ \t()]+)")
+LABEL = re.compile(r"(\([ \t]*)[^ \t()]+")
 
 SENTIMENTS = ["0", "1", "2", "3", "4"]
 """Very negative to very positive."""
@@ -66,22 +66,19 @@ class Tree(Sentence):
 class TreeText(LabelledText):
     """One tree per line."""
 
-    @classmethod
-    def read(cls, path: Path) -> "TreeText":
+    def __init__(self, path: Path):
         """Read a file of trees; raise a UserError if a line is not a tree, and as `read_text` does."""
-        lines = whole_lines(path)
-        trees: list[Sentence] = []
-        for number, line in enumerate(lines, 1):
+        self.lines, self.sentences = whole_lines(path), []
+        for number, line in enumerate(self.lines, 1):
             try:
                 words, labels, right = parsed(line.rstrip("\r\n"))
             except ValueError as error:
                 raise UserError(f"{path}: line {number} {error}", "a tree a line, such as (3 (2 A) (2 film))") from None
-            trees.append(Tree(words, labels, [], right))
-        return cls(lines, trees)
+            self.sentences.append(Tree(words, labels, [], right))
 
-    def places(self) -> Iterator[list[Place]]:
-        for number, line in enumerate(self.lines):
-            yield [Place(number, *label.span(1)) for label in LABEL.finditer(line)]
+    def written(self, labels: Iterable[Sequence[str]]) -> bytes:
+        rows = zip(self.lines, map(iter, labels), strict=True)
+        return "".join(LABEL.sub(lambda found, row=row: found[1] + next(row), line) for line, row in rows).encode()
 
 
 def polarity_accuracy(sentences: Sequence[Sentence], probabilities: Sequence[Sequence[float]]) -> float | None:

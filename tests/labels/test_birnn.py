@@ -232,7 +232,7 @@ def test_eleven_columns_beside_words_keep_their_places():
     model = begun([Sentence(["The", "walk"], ["D", "N"], columns)])
     other: BiRNN = labellers.build(defaults("labeller", "birnn") | SMALL)
     other.load_state_dict(model.state_dict())
-    assert other.tables == model.tables
+    assert other.numbers == model.numbers
 
 
 def test_words_start_from_vectors(tmp_path: Path):

@@ -1,5 +1,6 @@
 """Dense features of words beside loops over words and their neighbours."""
 
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -79,14 +80,13 @@ def test_features_are_vectors_and_what_the_model_makes_of_the_sentence(vectors: 
 
     other = Dense(vectors, "lds", around=1, scale=0.5)
     Path(vectors).write_text("1 1\nx 0\n")  # neither is read again
-    other.load_state_dict({name: value.clone() for name, value in dense.state_dict().items()})
+    other.load_state_dict(deepcopy(dense.state_dict()))
     assert torch.allclose(other.rows(SENTENCES), windows(found, [5, 1, 3], 1), atol=1e-6)
 
 
 def test_without_vectors_there_are_no_features():
     dense = Dense(None, None, around=1, scale=1.0)
     assert dense.start(SENTENCES, Opened()).shape == dense.rows(SENTENCES).shape == (9, 0)
-    assert dense.state_dict() == {}
 
 
 def test_mistakes_are_reported(tmp_path: Path, vectors: str):

@@ -15,7 +15,7 @@ LINE = r"(3 (2 The) (4 (2 8 1\/2) ( 1  film)))"
 def read(tmp_path: Path, text: str) -> TreeText:
     path = tmp_path / "trees.txt"
     path.write_text(text)
-    return TreeText.read(path)
+    return TreeText(path)
 
 
 def test_a_tree_is_read_and_written_with_other_labels(tmp_path: Path):
