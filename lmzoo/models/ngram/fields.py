@@ -7,13 +7,10 @@ from numpy.typing import NDArray
 
 from lmzoo.corpus.lookup import Words
 
-RIGHT = np.array([0, *(1 << 8 * (8 - n) for n in range(1, 9))], np.uint64)
-"""The factor that moves the first n of eight bytes to the end of the eight."""
-
-LEADING = np.array([int.from_bytes(b"0" * (8 - n), "little") for n in range(9)], np.uint64)
-"""The zeros before n digits that make them eight."""
-
 POWERS = 10.0 ** np.arange(16)
+
+LONGEST = 17
+"""Bytes of a sign, a point and 15 digits."""
 
 
 class Fields(Words):
@@ -43,59 +40,28 @@ class Fields(Words):
 def numbers(fields: Fields, which: NDArray[np.int64]) -> NDArray[np.float64]:
     """(N,) fields -> (N,) their numbers, to the last bit as `float` reads them; NaN for a field without one.
 
-    Decimals of up to 15 digits are read eight digits at a time; others by `float`.
+    Decimals of up to 15 digits are read together, sign by sign; others by `float`.
     """
-    begin, text = fields.begin[which], fields.bytes[1:]
-    end, sign = begin + fields.length[which], text[begin]
-    begin = begin + ((sign == ord("-")) | (sign == ord("+")))
-    length = end - begin
-    head = _eight(fields, begin)
-    point = np.minimum(_place(head, ord(".")), length)  # digits before the decimal point
-    after = np.maximum(length - point - 1, 0)
-    more = np.minimum(np.maximum(after - 8, 0), 8)
-    whole, ok = _digits(head, point)
-    fraction, digits = _digits(_eight(fields, np.minimum(begin + point + 1, end)), np.minimum(after, 8))
-    ok &= digits & (point > 0) & (point + after <= 15)
-    ok &= (point == length) | (text[begin + point] == ord("."))
-    mantissa = whole.astype(np.float64) * POWERS[np.minimum(after, 8)] + fraction
-    if (longer := np.flatnonzero(more)).size:
-        places = np.minimum(begin[longer] + point[longer] + 9, end[longer])
-        rest, digits = _digits(_eight(fields, places), more[longer])
-        ok[longer] &= digits
-        mantissa[longer] = mantissa[longer] * POWERS[more[longer]] + rest
+    begin, length, text = fields.begin[which] + 1, fields.length[which], fields.bytes
+    digits, after = np.zeros((2, len(begin)), np.uint8)  # of these behind the decimal point
+    mantissa, point = np.zeros(len(begin), np.int64), np.zeros(len(begin), bool)
+    for k in range(min(LONGEST, int(length.max(initial=0)))):
+        sign = text.take(begin + k, mode="clip") * (k < length)
+        digit = sign - np.uint8(ord("0"))
+        is_digit = digit < 10
+        mantissa *= 1 + 9 * is_digit.view(np.uint8)
+        mantissa += digit * is_digit
+        digits += is_digit
+        after += is_digit & point
+        point |= sign == ord(".")
+    first = text[begin]
+    signed = (first == ord("-")) | (first == ord("+"))
+    ok = (digits > 0) & (digits < len(POWERS)) & (signed + digits + point == length)
     values = mantissa / POWERS[np.minimum(after, 15)]  # of two exact numbers, and so correctly rounded (Clinger 1990)
-    np.negative(values, where=sign == ord("-"), out=values)
+    np.negative(values, where=first == ord("-"), out=values)
     for i in np.flatnonzero(~ok):
         values[i] = _number(fields.field(which[i]))
     return values
-
-
-def _eight(fields: Fields, offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """(N,) the eight bytes from each offset on, the first of them as the lowest."""
-    return fields.eight(offsets).view("<u8").astype(np.uint64, copy=False)
-
-
-def _place(eight: NDArray[np.uint64], byte: int) -> NDArray[np.int64]:
-    """(N,) the place of the first such byte among eight; 8 where there is none (Warren 2012, section 6-1)."""
-    ones, high = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
-    differs = eight ^ (ones * np.uint64(byte))
-    zero = (differs - ones) & ~differs & high
-    lowest = (zero & (~zero + np.uint64(1))).astype(np.float64)  # a power of two, or 0
-    return np.where(zero == 0, 8, (np.frexp(lowest)[1] - 1) >> 3)
-
-
-def _digits(eight: NDArray[np.uint64], count: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-    """(N,) the number of the first `count` of eight bytes, and whether they are digits; of none, 0 (Lemire 2021)."""
-    u = np.uint64
-    count = np.minimum(count, 8)
-    text = eight * RIGHT[count] | LEADING[count]
-    zeros, high = u(0x3030303030303030), u(0xF0F0F0F0F0F0F0F0)
-    ok = ((text & high) == zeros) & (((text + u(0x0606060606060606)) & high) == zeros)
-    pairs = text - zeros
-    pairs = pairs * u(10) + (pairs >> u(8))  # in each second byte, two digits
-    mask = u(0x000000FF000000FF)
-    fours = (pairs & mask) * u(100 + (1000000 << 32)) + ((pairs >> u(16)) & mask) * u(1 + (10000 << 32))
-    return fours >> u(32), ok
 
 
 def _number(field: bytes) -> float:
