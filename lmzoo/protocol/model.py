@@ -16,8 +16,8 @@ models = Registry("model")
 
 def takes_steps(options: Mapping[str, Any]) -> bool:
     """What a registered model's `LanguageModel.takes_steps` says of options; True of a function and of no entry."""
-    said = getattr(models.entries.get(options["name"]), "takes_steps", None)
-    return said is None or said(options)
+    said = getattr(models.entries.get(options["name"]), "takes_steps", True)
+    return options.get(said[0]) == said[1] if isinstance(said, tuple) else said
 
 
 State = tuple[Tensor, ...]
@@ -68,16 +68,15 @@ class LanguageModel(nn.Module, ABC):
     starts_from: tuple[str, Sequence[str]] | None = None
     """The option for trained runs to start from, and their folders; `inherit` receives the runs."""
 
+    takes_steps: ClassVar[bool | tuple[str, Any]] = True
+    """Whether the model is trained by gradient descent, so that it has parameters; or the value of an option, such as
+    ``("gradient", True)``, with which it is."""
+
     _frozen_tables: Any = None
 
     def __init__(self) -> None:
         super().__init__()
         self.register_forward_pre_hook(_check_arguments, with_kwargs=True)
-
-    @classmethod
-    def takes_steps(cls, options: Mapping[str, Any]) -> bool:
-        """Whether a model with these options is trained by gradient descent: whether it has parameters."""
-        return True
 
     @abstractmethod
     def initial_state(self, batch_size: int) -> State:

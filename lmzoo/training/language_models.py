@@ -84,7 +84,7 @@ class Learning(Learner):
         if takes_steps(options.model) != (learns := self.trainer.descent is not None):
             having = "parameters" if learns else "no parameters"
             problem = f"model={options.model['name']}: has {having}, and takes_steps is {not learns}"
-            raise UserError(problem, f"let its classmethod takes_steps return {learns}")
+            raise UserError(problem, f"set its takes_steps to {learns}")
         return {"trainer": {**options.trainer, "precision": self.trainer.options.precision}}
 
     def show(self, progress: Progress, metrics: dict[str, float]) -> None:

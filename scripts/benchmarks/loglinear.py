@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from lmzoo.core.configs import defaults
 from lmzoo.corpus import load_corpus
 from lmzoo.models.maxent.exponential import Events, Exponential
-from lmzoo.models.maxent.features import attributes, contexts, ngram_templates
+from lmzoo.models.maxent.features import attributes, contexts, parse_templates
 from lmzoo.models.maxent.lattice import outcome_logprobs
 from lmzoo.models.maxent.loglinear import LogLinear
 
@@ -72,7 +72,12 @@ def optimum(sizes: list[int], types: list[int]) -> None:
             listed: Events = torch.cat([nothing, every]), torch.cat([words, words.repeat(V)])
             ours, quick = (
                 Exponential(
-                    seen, size=V + 1, templates=[(), *ngram_templates("w", 2)], l2=[L2], l1=[0.0], trainable=False
+                    seen,
+                    size=V + 1,
+                    templates=[(), *parse_templates("w", 2, (), "")],
+                    l2=[L2],
+                    l1=[0.0],
+                    trainable=False,
                 ).double()
                 for _ in range(2)
             )

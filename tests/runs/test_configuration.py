@@ -140,9 +140,9 @@ def test_short_names_are_unambiguous():
 
 def test_a_model_that_says_otherwise_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch):
     """Else its runs with other rates would be taken for one."""
-    monkeypatch.setattr(models.entries["rnn"], "takes_steps", classmethod(lambda cls, options: False))
+    monkeypatch.setattr(models.entries["rnn"], "takes_steps", False)
     refused = command(*TEXT, *QUICK, "model=rnn").refused()
-    assert "model=rnn: has parameters, and takes_steps is False; let its classmethod takes_steps return True" in refused
+    assert "model=rnn: has parameters, and takes_steps is False; set its takes_steps to True" in refused
 
 
 def test_runs_of_one_model_are_distinguished_by_their_options():

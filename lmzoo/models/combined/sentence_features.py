@@ -52,21 +52,12 @@ class SentenceFeatures:
 
     @configured(FeatureOptions)
     def __init__(self, vocabulary_size: int, classes: Tensor, options: FeatureOptions):
-        length, words, class_words, class_pairs = (
-            options.length,
-            options.words,
-            options.class_words,
-            options.class_pairs,
-        )
-        self.size, self.length, self.words, self.window = vocabulary_size, length, words, options.window
-        self.class_words, self.class_pairs, self.classes = class_words, class_pairs, classes
-        for option, base, longest in (
-            ("words", vocabulary_size, words),
-            ("class_words", max(map(_size, classes), default=1), class_words),
-        ):
-            if base**longest >= KIND:
+        self.size, self.classes, self.options = vocabulary_size, classes, options
+        for option, base in (("words", vocabulary_size), ("class_words", max(map(_size, classes), default=1))):
+            if base ** (longest := getattr(options, option)) >= KIND:
                 raise UserError(f"model.{option}={longest}: {base:,}^{longest} n-grams have no numbers", "lower it")
-        kinds = length + words + 1 + len(classes) * (max(class_words - 1, 0) + class_pairs)
+        kinds = options.length + options.words + 1
+        kinds += len(classes) * (max(options.class_words - 1, 0) + options.class_pairs)
         if kinds > KINDS:
             made = f"{len(classes)} clusterings make {kinds} kinds of features"
             raise UserError(f"model.clusters: {made}, more than {KINDS}", "name fewer")
@@ -83,7 +74,7 @@ class SentenceFeatures:
         longest = int(ends.diff().max())
         begin = ends[torch.cat([sentence.new_zeros(1), sentence])]  # (1 + N,) the <eos> before each token's sentence
         sentence = torch.cat([sentence.new_full((1,), -1), sentence])
-        if self.length:
+        if self.options.length:
             yield (ends.diff() - 1).clamp(max=LENGTHS), torch.arange(len(ends) - 1)
 
         def reaching(back: int) -> Tensor:
@@ -104,13 +95,13 @@ class SentenceFeatures:
             empty = text.new_empty(0)
             return torch.cat([empty, *keys]), torch.cat([empty, *(sentence[last] for last, _ in lasts)])
 
-        for n in range(1, self.words + 1):
+        for n in range(1, self.options.words + 1):
             yield ngrams(text, self.size, n)
-        yield pairs(text, self.size, self.window)
+        yield pairs(text, self.size, self.options.window)
         for of_word in self.classes:
-            for n in range(2, self.class_words + 1):
+            for n in range(2, self.options.class_words + 1):
                 yield ngrams(of_word[text], _size(of_word), n)
-            if self.class_pairs:
+            if self.options.class_pairs:
                 yield pairs(of_word[text], _size(of_word), LENGTHS)
 
 

@@ -14,13 +14,10 @@ from lmzoo.protocol.model import LanguageModel, Trained, models
 class CompositeModel(LanguageModel):
     """A model composed of trained models, which are in the checkpoint of its own run, with their options."""
 
+    takes_steps = False
     components: Iterable[LanguageModel]
     of_sentences: bool = False
     """Whether the models may assign probabilities only to whole sentences."""
-
-    @classmethod
-    def takes_steps(cls, options: Mapping[str, Any]) -> bool:
-        return False
 
     def __init__(self, vocabulary_size: int):
         super().__init__()

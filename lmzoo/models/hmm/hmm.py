@@ -2,8 +2,7 @@
 
 import logging
 import math
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import nn
@@ -46,14 +45,11 @@ class HMM(DenseHMM):
     ``sentence``, and `ROW_TOKENS` tokens where it is ``stream``.
     """
 
+    takes_steps = "gradient", True
     estimated_tensors = ("start", "transition", "emission")
     start: torch.Tensor
     transition: torch.Tensor
     emission: torch.Tensor
-
-    @classmethod
-    def takes_steps(cls, options: Mapping[str, Any]) -> bool:
-        return bool(options.get("gradient"))
 
     @configured(HMMOptions)
     def __init__(self, vocabulary_size: int, options: HMMOptions):

@@ -26,9 +26,11 @@ MOST_PAIRS = 1 << 28
 """The most pairs of a lattice; each takes about 60 bytes in training."""
 
 
-def parse_templates(texts: Sequence[str], order: int, where: str) -> list[Template]:
-    """Texts such as ``"w1 c2"`` -> templates of at most order - 1 words; a UserError with ``where`` for none."""
-    templates = []
+def parse_templates(kinds: str, order: int, texts: Sequence[str], where: str) -> list[Template]:
+    """The templates of n-grams from order 2 up, of each kind, ``w`` (after words) or ``c`` (after classes), and those
+    of texts such as ``"w1 c2"``, of at most order - 1 words; a UserError with ``where`` for another text.
+    """
+    templates = [tuple(2 * m + (kind == "w") for m in range(1, n)) for kind in kinds for n in range(2, order + 1)]
     for text in texts:
         names = re.findall(r"\b([wc])([1-9]\d?)\b", text)
         if not names or " ".join(kind + place for kind, place in names) != text:
@@ -39,9 +41,12 @@ def parse_templates(texts: Sequence[str], order: int, where: str) -> list[Templa
     return templates
 
 
-def ngram_templates(kinds: str, order: int) -> list[Template]:
-    """The templates of n-grams from order 2 up, of each kind: ``w`` (after words) and ``c`` (after classes)."""
-    return [tuple(2 * place + (kind == "w") for place in range(1, n)) for kind in kinds for n in range(2, order + 1)]
+def possible(outcomes: Tensor, order: int, absent: int, outcome_class: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """(N, 2n) `attributes` of (N,) outcomes, all absent but the class c0 where it is given, and the outcomes."""
+    x = outcomes.new_full((len(outcomes), 2 * order), absent)
+    if outcome_class is not None:
+        x[:, 0] = outcome_class
+    return x, outcomes
 
 
 def attributes(

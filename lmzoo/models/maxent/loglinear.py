@@ -1,7 +1,7 @@
 """The log-linear, or maximum-entropy, n-gram model."""
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.options import Depth, Idle, NonNegative, Options, Size, configured
 from lmzoo.corpus import Corpus
 from lmzoo.models.maxent.exponential import Events, Exponential, require_strengths
-from lmzoo.models.maxent.features import attributes, contexts, ngram_templates, parse_templates
+from lmzoo.models.maxent.features import attributes, contexts, parse_templates, possible
 from lmzoo.protocol.model import models
 from lmzoo.protocol.window_model import WindowModel
 from lmzoo.words.brown import cached_brown_clusters
@@ -46,11 +46,8 @@ class LogLinear(WindowModel):
     variance 1/l2 (Chen & Rosenfeld, 2000) and a Laplacian prior. Chen (2009) takes l1 = 1/2, l2 = 1/6.
     """
 
+    takes_steps = "training", "minibatch"
     word_class: Tensor
-
-    @classmethod
-    def takes_steps(cls, options: Mapping[str, Any]) -> bool:
-        return options.get("training") == "minibatch"
 
     @configured(LogLinearOptions)
     def __init__(self, vocabulary_size: int, options: LogLinearOptions):
@@ -61,8 +58,8 @@ class LogLinear(WindowModel):
         self.gradual = options.training == "minibatch"
         self.search = {"tolerance": options.tolerance, "max_iterations": options.max_iterations}
         require_strengths(l2=options.l2, l1=options.l1)
-        extra = parse_templates(options.templates, options.order, "model.templates")
-        if options.classes is None and any(column % 2 == 0 for template in extra for column in template):
+        templates = parse_templates("w", options.order, options.templates, "model.templates")
+        if options.classes is None and any(column % 2 == 0 for template in templates for column in template):
             raise UserError(
                 f"model.templates={[*options.templates]}: they name classes (c), so model.classes must be a number"
             )
@@ -70,7 +67,7 @@ class LogLinear(WindowModel):
         self.exponential = Exponential(
             self._unigrams(),
             size=vocabulary_size + 1,
-            templates=[(), *ngram_templates("w", options.order), *extra],
+            templates=[(), *templates],
             l2=options.l2,
             l1=options.l1,
             trainable=self.gradual,
@@ -81,8 +78,7 @@ class LogLinear(WindowModel):
 
     def _unigrams(self) -> Events:
         """Every word after an empty history, so that a word that the text lacks is possible."""
-        words = torch.arange(self.vocabulary_size, device=self.device)
-        return words.new_full((len(words), 2 * self.order), self.vocabulary_size), words
+        return possible(torch.arange(self.vocabulary_size, device=self.device), self.order, self.vocabulary_size)
 
     def estimate(self, corpus: Corpus) -> None:
         tokens = corpus.splits["train"].to(self.device, torch.int64)

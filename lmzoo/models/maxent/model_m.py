@@ -1,7 +1,6 @@
 """Model M, a class-based exponential model."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -9,7 +8,7 @@ from torch import Tensor
 from lmzoo.core.options import Depth, NonNegative, Options, Size, configured
 from lmzoo.corpus import Corpus
 from lmzoo.models.maxent.exponential import Events, Exponential, require_strengths
-from lmzoo.models.maxent.features import Template, attributes, contexts, ngram_templates, parse_templates
+from lmzoo.models.maxent.features import Template, attributes, contexts, parse_templates, possible
 from lmzoo.protocol.model import models
 from lmzoo.protocol.window_model import WindowModel
 from lmzoo.words.brown import cached_brown_clusters
@@ -52,11 +51,8 @@ class ModelM(WindowModel):
     cost little.
     """
 
+    takes_steps = False
     word_class: Tensor
-
-    @classmethod
-    def takes_steps(cls, options: Mapping[str, Any]) -> bool:
-        return False
 
     @configured(ModelMOptions)
     def __init__(self, vocabulary_size: int, options: ModelMOptions):
@@ -69,15 +65,8 @@ class ModelM(WindowModel):
             class_l2=options.class_l2, class_l1=options.class_l1, word_l2=options.word_l2, word_l1=options.word_l1
         )
         self.register_buffer("word_class", torch.tensor([word % options.classes for word in range(vocabulary_size)]))
-        order = options.order
-        of_class = [
-            *ngram_templates("cw", order),
-            *parse_templates(options.class_templates, order, "model.class_templates"),
-        ]
-        of_word = [
-            *ngram_templates("w", order),
-            *parse_templates(options.word_templates, order, "model.word_templates"),
-        ]
+        of_class = parse_templates("cw", options.order, options.class_templates, "model.class_templates")
+        of_word = parse_templates("w", options.order, options.word_templates, "model.word_templates")
         self.class_model = Exponential(
             self._possible_classes(),
             size=vocabulary_size + 1,
@@ -99,14 +88,11 @@ class ModelM(WindowModel):
         return attributes(context, self.vocabulary_size, self.word_class, outcome_class)
 
     def _possible_classes(self) -> Events:
-        classes = torch.arange(self.classes, device=self.device)
-        return classes.new_full((self.classes, 2 * self.order), self.vocabulary_size), classes
+        return possible(torch.arange(self.classes, device=self.device), self.order, self.vocabulary_size)
 
     def _possible_words(self) -> Events:
         words = torch.arange(self.vocabulary_size, device=self.device)
-        x = words.new_full((self.vocabulary_size, 2 * self.order), self.vocabulary_size)
-        x[:, 0] = self.word_class
-        return x, words
+        return possible(words, self.order, self.vocabulary_size, self.word_class)
 
     def estimate(self, corpus: Corpus) -> None:
         tokens = corpus.splits["train"].to(self.device, torch.int64)

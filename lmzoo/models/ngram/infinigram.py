@@ -1,9 +1,8 @@
 """The ∞-gram model: the next word by the counts after the longest context that the text has."""
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -97,13 +96,10 @@ class InfiniGram(LanguageModel):
     reach over the ends of lines.
     """
 
+    takes_steps = False
     estimated_tensors = ("keys",)
     keys: Tensor
     """(N,) see `Contexts`; before `estimate` those of a text of one `<eos>`."""
-
-    @classmethod
-    def takes_steps(cls, options: Mapping[str, Any]) -> bool:
-        return False
 
     def __init__(self, vocabulary_size: int):
         super().__init__()

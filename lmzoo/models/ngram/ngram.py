@@ -2,8 +2,6 @@
 
 import logging
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,15 +30,12 @@ class BackoffModel(WindowModel):
         types: the number of unigrams in the table.
     """
 
+    takes_steps = False
     forgets_at_eos = True
     estimated_tensors = ("logprob", "backoff")
     keys: Tensor
     logprob: Tensor
     backoff: Tensor
-
-    @classmethod
-    def takes_steps(cls, options: Mapping[str, Any]) -> bool:
-        return False
 
     def __init__(self, types: int):
         super().__init__()
