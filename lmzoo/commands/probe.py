@@ -39,7 +39,7 @@ def neighbours(name: str, vectors: WordVectors, word: str, count: int) -> list[d
     vectors = vectors.with_words([word])
     if (place := vectors.row(word)) is None:
         raise UserError(f"--neighbours {word}: has no vector in {name}", nearest(word, vectors.words))
-    near = vectors.neighbours(place, count)
+    near = vectors.most_similar(vectors.words[place], count)
     rows = [(name, vectors.words[place], "cosine", cosine, None, None, other) for other, cosine in near]
     return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
 

@@ -17,9 +17,8 @@ from lmzoo.retrieval.analysis import STOP_WORDS, analysis, read_stop_words, stem
 from lmzoo.retrieval.bm25 import BM25
 from lmzoo.retrieval.evaluation import MEASURES, cross_validated, judged_queries, measured
 from lmzoo.retrieval.formats import Judgements, Ranking, read_judgements, read_records, run_lines
-from lmzoo.retrieval.index import Index
+from lmzoo.retrieval.index import Index, ranked
 from lmzoo.retrieval.likelihood import RankingOptions, score
-from lmzoo.retrieval.ranking import ranked
 
 OPTIONS = {
     "mu": (200.0, "pseudocounts of the Dirichlet prior; 0: Jelinek-Mercer only"),

@@ -2,8 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -12,15 +11,15 @@ from torch.nn.utils.rnn import pad_sequence
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.memory import require_memory
-from lmzoo.core.options import Count, Depth, Dropout, Idle, NonNegative, Size, Source, configured
+from lmzoo.core.options import configured
 from lmzoo.corpus import Vocabulary
 from lmzoo.labels.chain import Scores, batches, log_partition, score
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.gradient import DescentOptions, NetworkLabeller, initialize_embeddings, to_device
 from lmzoo.labels.lexical import Lexical
 from lmzoo.labels.linear_chain import ChainLabeller
-from lmzoo.labels.model import FEWER, StateDict, index_labels, labellers
-from lmzoo.labels.network import Inputs, Network, Pooling
+from lmzoo.labels.model import FEWER, index_labels, labellers
+from lmzoo.labels.network import BiRNNOptions, Inputs, Network
 from lmzoo.models.neural.recurrent import Recurrent
 from lmzoo.protocol.model import LanguageModel
 
@@ -29,57 +28,16 @@ log = logging.getLogger(__name__)
 UNKNOWN = 1
 
 
-class BiRNNOptions(DescentOptions):
-    epochs: Size = 12
-    batch: Size = 1000
-    """words per batch, padding included."""
-    lr: NonNegative = 0.005
-    cell: Literal["rnn", "gru", "lstm"] = "lstm"
-    """type of the recurrent layers."""
-    embedding: Size = 100
-    """dimension of word embeddings."""
-    column: Annotated[Size, Idle(("task.features", []))] = 32
-    """dimension of the embeddings of each other column."""
-    filters: Count = 50
-    """number of convolution filters over the letters of a word; 0: no letters."""
-    hidden: Size = 128
-    """units per layer and direction."""
-    layers: Depth = 1
-    """number of recurrent layers."""
-    dropout: Dropout = 0.5
-    """dropout rate of inputs, between layers, and of outputs."""
-    unknown: Dropout = 0.5
-    """rate at which words that occur once in train are replaced by the unknown word."""
-    crf: bool = False
-    """whether a CRF layer scores transitions between labels."""
-    pooling: Pooling | None = None
-    """how the states of words are combined where each text has one label: last of each direction, or mean or maximum of
-    each component. None: one label per word."""
-    vectors: Source | None = None
-    """a run of ``lmzoo vectors``, or a file of word vectors, to initialize embeddings; None: none."""
-    clip: NonNegative = 5.0
-    """maximum gradient norm."""
-    lexical: Size | None = None
-    """minimum count in train of the features of labeller=crf that score labels beside the network, as in Huang, Xu & Yu
-    (2015), section 2.6; dropout applies to them. None: none do."""
-    clusters: Source | None = None
-    """a file of ``lmzoo cluster --paths`` for these features: path prefixes of words are features, too. None: none."""
-    from_: Source | None = None
-    """a run of a recurrent language model, to initialize word embeddings and layers of the forward direction; it must
-    have the same cell and sizes. Words outside its vocabulary keep random embeddings. None: none."""
-
-
 @labellers.register("birnn")
 class BiRNN(NetworkLabeller[Network], ChainLabeller):
     """Bidirectional recurrent network over words, their letters and other columns."""
 
-    saved = ("labels", "numbers")
+    saved = ("labels", "numbers", "lexical")
 
     @configured(BiRNNOptions)
     def __init__(self, options: BiRNNOptions):
         super().__init__(**options.inherited(DescentOptions))
-        shape = ("cell", "embedding", "column", "filters", "hidden", "layers", "dropout", "crf", "pooling")
-        self.shape: dict[str, Any] = {name: getattr(options, name) for name in shape}
+        self.settings = options
         if options.crf and options.pooling:
             raise UserError("labeller.crf=true: a text has one label", "leave out labeller.crf or labeller.pooling")
         if options.lexical and options.pooling:
@@ -89,8 +47,7 @@ class BiRNN(NetworkLabeller[Network], ChainLabeller):
             way_out = "leave it out" if options.pooling else "set labeller.lexical=1 or more, or leave it out"
             raise UserError(f"labeller.clusters={options.clusters}: is used only for lexical features", way_out)
         self.kind = "text" if options.pooling else "words"
-        self.source, self.vectors, self.pooling = options.from_, options.vectors, options.pooling
-        self.unknown, self.clip = options.unknown, options.clip
+        self.source, self.pooling, self.clip = options.from_, options.pooling, options.clip
         self.lexical = Lexical(options.lexical, "labeller.lexical", options.clusters) if options.lexical else None
 
     def read(self, sentences: Sequence[Sentence]) -> None:
@@ -111,10 +68,12 @@ class BiRNN(NetworkLabeller[Network], ChainLabeller):
 
     def build(self) -> Network:
         features = 0 if self.lexical is None else len(self.lexical.numbers)
-        return Network([UNKNOWN + 1 + len(table) for table in self.numbers], len(self.labels), features, **self.shape)
+        return Network([UNKNOWN + 1 + len(table) for table in self.numbers], len(self.labels), features, self.settings)
 
     def begin(self) -> None:
-        initialize_embeddings(self.vectors, self.network.embeddings[0].get_parameter("weight"), [*self.numbers[0]])
+        initialize_embeddings(
+            self.settings.vectors, self.network.embeddings[0].get_parameter("weight"), [*self.numbers[0]]
+        )
         if self.source is not None:
             run, vocabulary = self.opener.language_model("labeller.from", self.source)
             self.inherit(run.model, vocabulary)
@@ -130,9 +89,9 @@ class BiRNN(NetworkLabeller[Network], ChainLabeller):
         forward = self.network.recurrent
         layers = model.recurrent if isinstance(model, Recurrent) else None
         if not (isinstance(model, Recurrent) and isinstance(layers, torch.nn.RNNBase) and layers.mode == forward.mode):
-            raise UserError(f"labeller.from={self.source}: no plain network of labeller.cell={self.shape['cell']}")
+            raise UserError(f"labeller.from={self.source}: no plain network of labeller.cell={self.settings.cell}")
         sizes = {"embedding": model.embedding.embedding_dim, "hidden": layers.hidden_size, "layers": layers.num_layers}
-        if wrong := [name for name, size in sizes.items() if self.shape[name] != size]:
+        if wrong := [name for name, size in sizes.items() if getattr(self.settings, name) != size]:
             raise UserError(f"labeller.from={self.source}: has {wrong[0]} {sizes[wrong[0]]}", "set labeller's to that")
         for name, weight in layers.named_parameters():
             part = forward.get_parameter(name)
@@ -170,18 +129,12 @@ class BiRNN(NetworkLabeller[Network], ChainLabeller):
     def loss(self, batch: list[int]) -> tuple[Tensor, int]:
         inputs = self._inputs([self.sentences[i] for i in batch])
         words = inputs.columns[0]
-        inputs.columns[0] = words.masked_fill(self.once[words] & (torch.rand(words.shape) < self.unknown), UNKNOWN)
+        inputs.columns[0] = words.masked_fill(
+            self.once[words] & (torch.rand(words.shape) < self.settings.unknown), UNKNOWN
+        )
         gold = pad_sequence([self.gold[i] for i in batch], batch_first=True)
         scores = self.network(to_device(inputs, self.device))
         return (log_partition(scores) - score(scores, gold.to(self.device))).sum() / scores.lengths.sum(), 1
-
-    def state_dict(self) -> StateDict:
-        return super().state_dict() | ({} if self.lexical is None else self.lexical.state_dict())
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        if self.lexical is not None:
-            self.lexical.load_state_dict(state)
-        super().load_state_dict(state)
 
     def scores(self, sentences: Sequence[Sentence]) -> Scores:
         with self.labelling():

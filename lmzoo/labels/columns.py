@@ -1,7 +1,7 @@
 """Labelled words in columns: CoNLL's formats, with an empty line between sentences, and CoNLL-U."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +43,6 @@ class ColumnText(LabelledText):
         train: the layout of train; None if this is train.
         labelled: whether the column of labels is required. If not, lines may end before it, and the layout must
             otherwise be that of train.
-        is_label: whether a string is certainly a label.
 
     Attributes:
         rows: the line numbers of the words of each sentence, from 0.
@@ -60,7 +59,6 @@ class ColumnText(LabelledText):
         name: str = "",
         train: Layout | None = None,
         labelled: bool = True,
-        is_label: Callable[[str], object] = lambda label: False,
     ):
         self.path, self.columns, self.labelled = path, columns, labelled
         self.train = train if train and train.separator else None
@@ -72,7 +70,7 @@ class ColumnText(LabelledText):
         ordinary = [number for number in filled if not self.bare[number].startswith("#")] or filled
         first = self.bare[ordinary[0]] if ordinary else ""
         universal = self._is_universal(name or path.name, first)
-        rows = self._universal_rows() if universal else self._rows(ordinary, is_label)
+        rows = self._universal_rows() if universal else self._rows(ordinary)
         self.rows = [row for row in rows if row]
         if not self.rows:
             raise UserError(f"{path}: no words in it", "it must have a word and its label a line")
@@ -128,8 +126,6 @@ class ColumnText(LabelledText):
                     what = f"begins with '{shortened(fields[0], 40)}', no number of CoNLL-U"
                     advice = "it must be one of a word, 2, of a range, 2-3, or an empty node, 8.1"
                     raise self._wrong(number, what, advice)
-                if fields[0] == "1" and rows[-1]:
-                    raise self._wrong(number, "begins a sentence", "there must be an empty line before it")
                 if fields[0].isdecimal():
                     if fields[0] != (next_one := str(len(rows[-1]) + 1)):
                         what = f"is word {shortened(fields[0], 20)}, and {next_one} comes next"
@@ -139,7 +135,7 @@ class ColumnText(LabelledText):
             self._set_width(words[0], "tabs part them")
         return rows
 
-    def _rows(self, ordinary: Sequence[int], is_label: Callable[[str], object]) -> list[list[int]]:
+    def _rows(self, ordinary: Sequence[int]) -> list[list[int]]:
         """The line numbers of the words of each sentence in other columns, separated by tabs if any line has one.
 
         ``ordinary`` are the non-empty lines that neither begin a document nor begin with #, unless all do.
@@ -153,7 +149,7 @@ class ColumnText(LabelledText):
         parted_by = f"{self.separator} part them" + (f", as in line {tabs + 1}" if tabs else "")
         if ordinary:
             self._set_width(ordinary[0], parted_by)
-        labels = self._labels(ordinary)
+        labels = self._labels(ordinary) | {"#"}
         rows: list[list[int]] = [[]]
         comments = documents = 0
         for number, line in enumerate(self.bare):
@@ -169,7 +165,7 @@ class ColumnText(LabelledText):
                         number, f"has {pluralize(width, 'column')}, and {first}; {parted_by}", WORD_A_LINE
                     )
                 rows[-1].append(number)
-            elif self._is_word(number, not rows[-1], lambda label: label in labels or label == "#" or is_label(label)):
+            elif self._is_word(number, not rows[-1], labels):
                 rows[-1].append(number)
             else:
                 comments += 1
@@ -185,14 +181,9 @@ class ColumnText(LabelledText):
         below = {number + 1 for number in certain} & {*range(len(self.lines))}
         certain |= {number for number in below if HASHTAG.match(self.bare[number])}
         rows = [fields for fields in map(self._fields, certain) if len(fields) == self.width]
-        return {fields[self._telling].strip() for fields in rows} | set(self.train.labels if self.train else [])
+        return {fields[self.telling].strip() for fields in rows} | set(self.train.labels if self.train else [])
 
-    @property
-    def _telling(self) -> int:
-        """The column that distinguishes words from comments: that of labels, or else the last one."""
-        return min(self.columns.label, self.width - 1)
-
-    def _is_word(self, number: int, begins: bool, is_label: Callable[[str], object]) -> bool:
+    def _is_word(self, number: int, begins: bool, labels: Collection[str]) -> bool:
         """Whether a line that begins with # is a word, not a comment.
 
         A word has the number of columns and a label of other words. A comment has another number of columns, or
@@ -202,7 +193,7 @@ class ColumnText(LabelledText):
         """
         fields, tag = self._fields(number), bool(HASHTAG.match(self.bare[number]))
         if len(fields) == self.width and (self.width > 1 or fields[0] == "#" or tag):
-            if self.width == 1 or is_label(fields[self._telling].strip()):
+            if self.width == 1 or fields[self.telling].strip() in labels:
                 return True
             if begins and not tag:
                 return False
@@ -215,6 +206,8 @@ class ColumnText(LabelledText):
         """Set the number of columns from a line, after comparison with the required columns and those of the run."""
         word, label, features = self.columns.word, self.columns.label, list(self.columns.features)
         self.width = len(self._fields(number))
+        self.telling = min(label, self.width - 1)
+        """The column that distinguishes words from comments: that of labels, or else the last one."""
         needed = 1 + max(word, label - (not self.labelled), *features)
         if self.width < needed:
             names = f"task.word={word}, task.label={label} and task.features={features} name them, 0 the first"

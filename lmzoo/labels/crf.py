@@ -5,7 +5,6 @@ parsing with conditional random fields", HLT-NAACL 2003, https://aclanthology.or
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -46,6 +45,8 @@ class Crf(LexicalChain):
 
     Features have nonzero weights only with labels that they occur with in train; `Dense` features, with all labels.
     """
+
+    saved = (*LexicalChain.saved, "dense", "dense_weights")
 
     @configured(CrfOptions)
     def __init__(self, options: CrfOptions):
@@ -125,14 +126,6 @@ class Crf(LexicalChain):
         self.steps, self.small = int(progress["steps"]), int(progress["small"])
         self.search.load_state_dict(progress)
         self._be(self.search.point.x)
-
-    def state_dict(self) -> StateDict:
-        return super().state_dict() | self.dense.state_dict() | {"dense": self.dense_weights}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict(state)
-        self.dense.load_state_dict(state)
-        self.dense_weights = state["dense"]
 
     def emission(self, sentences: Sequence[Sentence]) -> Tensor:
         return super().emission(sentences) + self.dense.rows(sentences) @ self.dense_weights

@@ -15,7 +15,7 @@ from lmzoo.core.options import Bounds, Idle, NonNegative, Options, Source
 from lmzoo.corpus.vocabulary import EOS_ID, UNK, reversed_order
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.lexical import entry, log_coverage
-from lmzoo.labels.model import Opener, StateDict, decode, encode
+from lmzoo.labels.model import Opener, Saved, StateDict, decode, encode
 from lmzoo.protocol.abilities import Encoder
 from lmzoo.protocol.encoder import embed_lines
 from lmzoo.protocol.model import LanguageModel, evaluating, models
@@ -51,16 +51,6 @@ class WordEncoder:
     words: Sequence[str]
     reverse: bool
 
-    @classmethod
-    def of(cls, name: str, opener: Opener) -> "WordEncoder":
-        """Load the encoder of a run; raise a UserError if the model has no vectors of words."""
-        run, vocabulary = opener.language_model("labeller.encoder", name)
-        if not isinstance(run.model, Encoder):
-            problem = f"model={run.options['name']} makes no vectors of the words of a line"
-            advice = "choose a run of model=lds, of a hidden Markov model or of a recurrent network"
-            raise UserError(f"labeller.encoder={name}: {problem}", advice)
-        return cls(name, run.model, run.options, vocabulary.words, vocabulary.form.reverse)
-
     def vectors(self, sentences: Sequence[Sentence]) -> Tensor:
         """(N, h) vectors of the words of sentences; raise a UserError for an unknown word without `<unk>`."""
         index = {word: number for number, word in enumerate(self.words)}
@@ -80,14 +70,6 @@ class WordEncoder:
         form = {"options": dict(self.options), "words": self.words, "reverse": self.reverse}
         return {"weights": dict(self.model.state_dict()), "form": encode(form)}
 
-    @classmethod
-    def from_state(cls, name: str, state: Mapping[str, Any]) -> "WordEncoder":
-        """Restore an encoder from its `state_dict`."""
-        form = decode(state["form"])
-        model: LanguageModel = models.build(form["options"], vocabulary_size=len(form["words"]))
-        model.load_state_dict(state["weights"])
-        return cls(name, model.eval(), **form)
-
 
 class DenseOptions(Options):
     vectors: Source | None = None
@@ -102,7 +84,7 @@ class DenseOptions(Options):
     """root mean square of the components of vectors over train."""
 
 
-class Dense:
+class Dense(Saved):
     """The concatenated vectors of a word and its neighbours in the sentence.
 
     A word without a vector has zeros. All vectors of a source are scaled by one factor, such that the root mean square
@@ -111,6 +93,8 @@ class Dense:
     Args:
         vectors, encoder, around, scale: see `DenseOptions`.
     """
+
+    saved = ("table", "matrix", "scales")
 
     def __init__(self, vectors: str | None, encoder: str | Sequence[str] | None, around: int, scale: float):
         self.vectors, self.around, self.scale = vectors, around, scale
@@ -128,9 +112,16 @@ class Dense:
                 read = read_vectors(Path(self.vectors))
             self.table, self.matrix = read.lower | read.index, read.matrix
             log_coverage(self.vectors, self.table, sentences)
-        self.encoders = [WordEncoder.of(name, opener) for name in self.names]
-        for encoder in self.encoders:
-            log_coverage(encoder.name, encoder.words, sentences)
+        self.encoders = []
+        for name in self.names:
+            run, vocabulary = opener.language_model("labeller.encoder", name)
+            if not isinstance(run.model, Encoder):
+                problem = f"model={run.options['name']} makes no vectors of the words of a line"
+                advice = "choose a run of model=lds, of a hidden Markov model or of a recurrent network"
+                raise UserError(f"labeller.encoder={name}: {problem}", advice)
+            log_coverage(name, vocabulary.words, sentences)
+            encoder = WordEncoder(name, run.model, run.options, vocabulary.words, vocabulary.form.reverse)
+            self.encoders.append(encoder)
         parts = self._parts(sentences)
         squares = [float(part.double().square().mean()) for part in parts]
         if self.vectors is not None and squares[0] == 0:
@@ -157,17 +148,13 @@ class Dense:
         return parts + [encoder.vectors(sentences) for encoder in self.encoders]
 
     def state_dict(self) -> StateDict:
-        """The state that `rows` depends on."""
-        encoders = [encoder.state_dict() for encoder in self.encoders]
-        return {"table": encode(self.table), "matrix": self.matrix, "scales": self.scales, "encoders": encoders}
+        return super().state_dict() | {"encoders": [encoder.state_dict() for encoder in self.encoders]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the features from a state."""
-        self.table, self.matrix, self.scales = decode(state["table"]), state["matrix"], state["scales"]
-        self.encoders = [*map(WordEncoder.from_state, self.names, state["encoders"])]
-
-    @property
-    def width(self) -> int:
-        """D, the number of features of a word."""
-        encoded = sum(encoder.vectors([Sentence([], [], [])]).shape[1] for encoder in self.encoders)
-        return (2 * self.around + 1) * (self.matrix.shape[1] + encoded)
+        super().load_state_dict(state)
+        self.encoders = []
+        for name, saved in zip(self.names, state["encoders"], strict=True):
+            form = decode(saved["form"])
+            model: LanguageModel = models.build(form["options"], vocabulary_size=len(form["words"]))
+            model.load_state_dict(saved["weights"])
+            self.encoders.append(WordEncoder(name, model.eval(), **form))

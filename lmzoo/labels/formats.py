@@ -91,11 +91,6 @@ class LineText(LabelledText):
             sentences.append(Sentence(text.split(), [label], []))
         return cls(lines, sentences)
 
-    def part(self, lines: Iterable[int]) -> "LineText":
-        """The text of some lines."""
-        numbers = list(lines)
-        return LineText([self.lines[i] for i in numbers], [self.sentences[i] for i in numbers])
-
     def written(self, labels: Iterable[Sequence[str]]) -> bytes:
         rows = zip(self.lines, [sentence.labels[0] for sentence in self.sentences], labels, strict=True)
         return "".join(line.replace(old, new, 1) if old else f"{new}\t{line}" for line, old, (new,) in rows).encode()

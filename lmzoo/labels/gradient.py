@@ -84,7 +84,7 @@ class NetworkLabeller(Labeller, Generic[N]):
         self.read(sentences)
         torch.manual_seed(seed)
         self.network = self.build().to(self.device)
-        self.order = 0, self.batches_of(0)
+        self.order = 0, self.batches(np.random.default_rng([seed, 0]))
         self.epoch = len(self.order[1])
         self.steps = self.options.epochs * self.epoch
 
@@ -92,15 +92,11 @@ class NetworkLabeller(Labeller, Generic[N]):
         """The trainable parameters of the network."""
         return [parameter for parameter in self.network.parameters() if parameter.requires_grad]
 
-    def batches_of(self, epoch: int) -> Sequence[Any]:
-        """The `batches` of an epoch."""
-        return self.batches(np.random.default_rng([self.seed, epoch]))
-
     def loss_at(self, number: int) -> tuple[Tensor, int]:
         """The `loss` of the batch of step ``number``, counted from 0."""
         epoch, place = divmod(number, self.epoch)
         if self.order[0] != epoch:
-            self.order = epoch, self.batches_of(epoch)
+            self.order = epoch, self.batches(np.random.default_rng([self.seed, epoch]))
         torch.manual_seed(int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0]))
         self.network.train()
         return self.loss(self.order[1][place])

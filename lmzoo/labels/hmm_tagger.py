@@ -1,7 +1,7 @@
 """The trigram tagger TnT (Brants 2000, https://aclanthology.org/A00-1031): a second-order HMM."""
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +11,7 @@ import torch
 from lmzoo.core.memory import require_memory
 from lmzoo.core.options import Depth, Options, Size, configured
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import FEWER, Labeller, StateDict, decode, encode, labellers
+from lmzoo.labels.model import FEWER, Labeller, labellers
 
 LEAST = 1e-3
 """Tags of an unknown word below this fraction of the largest probability are not considered (Brants's beam)."""
@@ -111,6 +111,8 @@ class HmmTaggerOptions(Options):
 class HmmTagger(Labeller):
     """TnT: states are pairs of tag and capitalization; unknown words are scored by their suffixes."""
 
+    saved = ("states", "counts", "scores")
+
     @configured(HmmTaggerOptions)
     def __init__(self, options: HmmTaggerOptions):
         self.rare, self.suffix = options.rare, options.suffix
@@ -123,15 +125,23 @@ class HmmTagger(Labeller):
         edge = len(number)
         require_memory(3 * 8 * (edge + 1) ** 3, f"labeller=hmm_tagger: the trigrams of {edge:,} states", FEWER)
         rows = [[edge, edge, *(number[pair] for pair in row), edge] for row in pairs]
-        counts: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(len(number)))
+        counts: dict[str, Counter[int]] = defaultdict(Counter)
         for sentence, row in zip(sentences, rows, strict=True):
             for word, state in zip(sentence.words, row[2:-1], strict=True):
                 counts[word][state] += 1
-        self._learn(states, counts, transitions(rows, edge + 1))
+        self.states, self.scores = states, torch.from_numpy(transitions(rows, edge + 1))
+        self.counts = {word: [*zip(*counted.items(), strict=True)] for word, counted in counts.items()}
+        """The states of each word, and their counts."""
+        self._learn()
 
-    def _learn(self, states: list[tuple[str, bool]], counts: Mapping[str, np.ndarray], scores: np.ndarray) -> None:
-        """Compute the tables from states, their counts (K,) by word, and `transitions`."""
-        self.states, self.counts, self.scores = states, counts, scores
+    def _learn(self) -> None:
+        """Compute the tables from what is saved."""
+        states, counts = (
+            self.states,
+            dict(zip(self.counts, np.zeros((len(self.counts), len(self.states))), strict=True)),
+        )
+        for word, (of_word, times) in self.counts.items():
+            counts[word][[*of_word]] = times
         self.totals = sum(counts.values(), np.zeros(len(states)))
         self.emissions = {word: self._emitted(counted) for word, counted in counts.items()}
         by_label: dict[str, float] = defaultdict(float)
@@ -145,21 +155,9 @@ class HmmTagger(Labeller):
             if of_case:
                 self.endings[capital] = Suffixes(rare or of_case, self.suffix, theta)
 
-    def state_dict(self) -> StateDict:
-        table = np.stack([*self.counts.values()])
-        word, state = np.nonzero(table)
-        arrays = {"word": word, "state": state, "count": table[word, state], "scores": self.scores}
-        return {
-            "words": encode([*self.counts]),
-            "states": encode(self.states),
-            **{name: torch.from_numpy(values) for name, values in arrays.items()},
-        }
-
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        states, words = decode(state["states"]), decode(state["words"])
-        table = np.zeros((len(words), len(states)))
-        table[state["word"].numpy(), state["state"].numpy()] = state["count"].numpy()
-        self._learn(states, dict(zip(words, table, strict=True)), state["scores"].numpy())
+        super().load_state_dict(state)
+        self._learn()
 
     def _emitted(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The states of a word, and log p(word | state) up to a constant, from counts or frequencies (K,) of states."""
@@ -167,13 +165,9 @@ class HmmTagger(Labeller):
         return states, np.log(weights[states] / self.totals[states])
 
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
-        return [self._best(sentence.words) for sentence in sentences]
-
-    def _best(self, words: Sequence[str]) -> list[str]:
-        candidates = []
-        for word in words:
-            if word not in self.emissions:
-                endings = self.endings.get(word[:1].isupper()) or next(iter(self.endings.values()))
-                self.emissions[word] = self._emitted(endings.shares(word))
-            candidates.append(self.emissions[word])
-        return [self.states[state][0] for state in viterbi(self.scores, candidates, len(self.states))]
+        for word in {word for sentence in sentences for word in sentence.words} - self.emissions.keys():
+            endings = self.endings.get(word[:1].isupper()) or next(iter(self.endings.values()))
+            self.emissions[word] = self._emitted(endings.shares(word))
+        candidates = ([self.emissions[word] for word in sentence.words] for sentence in sentences)
+        paths = (viterbi(self.scores.numpy(), row, len(self.states)) for row in candidates)
+        return [[self.states[state][0] for state in path] for path in paths]

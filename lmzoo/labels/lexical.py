@@ -5,12 +5,12 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from lmzoo.core.errors import UserError, error_prefix
 from lmzoo.corpus.vocabulary import EOS, UNK
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import StateDict, decode, encode
+from lmzoo.labels.model import Saved
 from lmzoo.numerics.sparse import SparseRows
 from lmzoo.words.merging import read_paths
 
@@ -58,7 +58,11 @@ def templates(sentence: Sentence, paths: Mapping[str, str]) -> list[list[str]]:
     bits = [entry(word, paths) or "" for word in words[1:-1]]
     features = []
     for i in range(2, len(words) - 2):
-        here = ["bias", f"W={words[i]}", *_letters(words[i])]
+        word = words[i]
+        here = ["bias", f"W={word}"]
+        here += [f"{side}={part}" for n in range(1, min(AFFIX, len(word)) + 1)
+                 for side, part in (("<", word[:n]), (">", word[-n:].lower()))]  # fmt: skip
+        here += ["shape=" + re.sub(r"\d+", "0", re.sub(r"[a-z]+", "a", re.sub(r"[A-Z]+", "A", word)))]
         here += [f"w{d}={lower[i + d]}" for d in range(-2, 3)]
         here += [f"w{d},{d + 1}={lower[i + d]} {lower[i + d + 1]}" for d in (-1, 0)]
         here += [f"s{d}={lower[i + d][-3:]}" for d in (-1, 1)]
@@ -73,15 +77,7 @@ def templates(sentence: Sentence, paths: Mapping[str, str]) -> list[list[str]]:
     return features
 
 
-def _letters(word: str) -> list[str]:
-    """The affixes and the shape of a word."""
-    shape = re.sub(r"\d+", "0", re.sub(r"[a-z]+", "a", re.sub(r"[A-Z]+", "A", word)))
-    affixes = [f"{side}={part}" for n in range(1, min(AFFIX, len(word)) + 1)
-               for side, part in (("<", word[:n]), (">", word[-n:].lower()))]  # fmt: skip
-    return [*affixes, f"shape={shape}"]
-
-
-class Lexical:
+class Lexical(Saved):
     """The features of `templates` that are frequent enough in train.
 
     Args:
@@ -92,6 +88,8 @@ class Lexical:
     Attributes:
         numbers: the index of each of F features.
     """
+
+    saved = ("numbers", "paths")
 
     def __init__(self, min_count: int, option: str, clusters: str | None):
         self.min_count, self.option, self.clusters = min_count, option, clusters
@@ -115,9 +113,3 @@ class Lexical:
         templated = (names for sentence in sentences for names in templates(sentence, self.paths))
         rows = ([self.numbers[name] for name in names if name in self.numbers] for names in templated)
         return SparseRows.of(rows, len(self.numbers))
-
-    def state_dict(self) -> StateDict:
-        return {"features": encode(self.numbers), "paths": encode(self.paths)}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.numbers, self.paths = decode(state["features"]), decode(state["paths"])

@@ -70,6 +70,7 @@ class LexicalChain(ChainLabeller):
         weights: (F, K) of features, (K, K) of transitions, and (K,) of the first label.
     """
 
+    saved = ("labels", "lexical")
     weights: tuple[Tensor, Tensor, Tensor]
 
     @configured(LexicalOptions)
@@ -89,11 +90,10 @@ class LexicalChain(ChainLabeller):
         place = table.flatten().nonzero()[:, 0]
         weight = table.flatten()[place]
         trained = {"place": place, "weight": weight, "moves": moves, "start": start}
-        return super().state_dict() | self.lexical.state_dict() | trained
+        return super().state_dict() | trained
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
-        self.lexical.load_state_dict(state)
         F, K = len(self.lexical.numbers), len(self.labels)
         table = torch.zeros(F * K)
         table[state["place"]] = state["weight"]

@@ -3,8 +3,8 @@
 Belanger & Kakade, "A linear dynamical system model for text", ICML 2015, §7, https://arxiv.org/abs/1502.04081.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from lmzoo.core.options import Bounds, Count, NonNegative, Size, configured
 from lmzoo.labels.dense import NONE, Dense, DenseOptions
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.gradient import DescentOptions, NetworkLabeller
-from lmzoo.labels.model import StateDict, index_labels, labellers
+from lmzoo.labels.model import index_labels, labellers
 
 
 class LocalOptions(DescentOptions, DenseOptions):
@@ -35,6 +35,8 @@ class Local(NetworkLabeller[nn.Sequential]):
 
     Raises: UserError without vectors and encoder.
     """
+
+    saved = ("labels", "width", "dense")
 
     @configured(LocalOptions)
     def __init__(self, options: LocalOptions):
@@ -60,14 +62,6 @@ class Local(NetworkLabeller[nn.Sequential]):
     def loss(self, batch: Tensor) -> tuple[Tensor, int]:
         words = batch.to(self.device)
         return F.cross_entropy(self.network(self.features[words]), self.gold[words]), 1
-
-    def state_dict(self) -> StateDict:
-        return super().state_dict() | self.dense.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.dense.load_state_dict(state)
-        self.width = self.dense.width
-        super().load_state_dict(state)
 
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
         with self.labelling():

@@ -67,7 +67,32 @@ class Opener:
         raise NotImplementedError
 
 
-class Labeller(ABC):
+class Saved:
+    """The base of objects whose state is some of their attributes, and is restored without reading a text before."""
+
+    saved: ClassVar[Sequence[str]] = ()
+    """Names of the attributes: tensors, others that are `Saved`, or values for `encode`."""
+
+    def state_dict(self) -> StateDict:
+        """The trained parameters and vocabularies."""
+        state: StateDict = {}
+        for name in self.saved:
+            value = getattr(self, name)
+            state[name] = value.state_dict() if isinstance(value, Saved) else value
+            if not isinstance(value, Saved | Tensor):
+                state[name] = encode(value)
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore a `state_dict` of an object with the same options."""
+        for name in self.saved:
+            if isinstance(part := getattr(self, name, None), Saved):
+                part.load_state_dict(state[name])
+            else:
+                setattr(self, name, decode(value) if (value := state[name]).dtype == torch.uint8 else value)
+
+
+class Labeller(Saved, ABC):
     """Trains on labelled sentences, and labels others.
 
     Attributes:
@@ -86,35 +111,23 @@ class Labeller(ABC):
     any_device: bool = False
     device: torch.device = torch.device("cpu")
     opener: Opener = Opener()
-    saved: ClassVar[Sequence[str]] = ()
-    """Names of the attributes in `state_dict`: tensors, or values for `encode`."""
 
     @abstractmethod
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
         """Read train, before any step; raise a UserError if options or source runs do not suit it."""
 
-    def begin(self) -> None:  # noqa: B027 - optional
+    def begin(self) -> None:
         """Initialize a run that is not resumed; called after `start`."""
 
     def step(self, number: int) -> dict[str, float]:
         """Take step ``number``, counted from 0. Returns: metrics by TensorBoard tag."""
         raise NotImplementedError
 
-    def state_dict(self) -> StateDict:
-        """The trained parameters and vocabularies."""
-        values = {name: getattr(self, name) for name in self.saved}
-        return {name: value if isinstance(value, Tensor) else encode(value) for name, value in values.items()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore a `state_dict` of the same options, without reading a text before."""
-        for name in self.saved:
-            setattr(self, name, decode(value) if (value := state[name]).dtype == torch.uint8 else value)
-
     def progress(self) -> StateDict:
         """The state that later steps depend on, besides the text."""
         return {}
 
-    def resume(self, progress: Mapping[str, Any]) -> None:  # noqa: B027 - empty without steps
+    def resume(self, progress: Mapping[str, Any]) -> None:
         """Restore `progress`; called after `start`."""
 
     @abstractmethod

@@ -6,18 +6,17 @@ word, as in Lample et al., "Neural architectures for named entity recognition", 
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from lmzoo.core.options import Count, Depth, Dropout, Idle, NonNegative, Size, Source
 from lmzoo.labels.chain import Scores
-from lmzoo.models.neural.recurrent import GRU, LSTM, RNN
+from lmzoo.labels.gradient import DescentOptions
 from lmzoo.numerics.dropout import Dropping, dropout
 from lmzoo.numerics.sparse import SparseRows
-
-CELLS = {"rnn": RNN.cell, "gru": GRU.cell, "lstm": LSTM.cell}
 
 Pooling = Literal["last", "mean", "max"]
 """The pooling of a text's states: the last state of each direction, or the mean or maximum of each component."""
@@ -41,6 +40,46 @@ class Inputs(NamedTuple):
     """The lexical features of the words of all sentences, if the network has any."""
 
 
+class BiRNNOptions(DescentOptions):
+    epochs: Size = 12
+    batch: Size = 1000
+    """words per batch, padding included."""
+    lr: NonNegative = 0.005
+    cell: Literal["rnn", "gru", "lstm"] = "lstm"
+    """type of the recurrent layers."""
+    embedding: Size = 100
+    """dimension of word embeddings."""
+    column: Annotated[Size, Idle(("task.features", []))] = 32
+    """dimension of the embeddings of each other column."""
+    filters: Count = 50
+    """number of convolution filters over the letters of a word; 0: no letters."""
+    hidden: Size = 128
+    """units per layer and direction."""
+    layers: Depth = 1
+    """number of recurrent layers."""
+    dropout: Dropout = 0.5
+    """dropout rate of inputs, between layers, and of outputs."""
+    unknown: Dropout = 0.5
+    """rate at which words that occur once in train are replaced by the unknown word."""
+    crf: bool = False
+    """whether a CRF layer scores transitions between labels."""
+    pooling: Pooling | None = None
+    """how the states of words are combined where each text has one label: last of each direction, or mean or maximum of
+    each component. None: one label per word."""
+    vectors: Source | None = None
+    """a run of ``lmzoo vectors``, or a file of word vectors, to initialize embeddings; None: none."""
+    clip: NonNegative = 5.0
+    """maximum gradient norm."""
+    lexical: Size | None = None
+    """minimum count in train of the features of labeller=crf that score labels beside the network, as in Huang, Xu & Yu
+    (2015), section 2.6; dropout applies to them. None: none do."""
+    clusters: Source | None = None
+    """a file of ``lmzoo cluster --paths`` for these features: path prefixes of words are features, too. None: none."""
+    from_: Source | None = None
+    """a run of a recurrent language model, to initialize word embeddings and layers of the forward direction; it must
+    have the same cell and sizes. Words outside its vocabulary keep random embeddings. None: none."""
+
+
 class Network(nn.Module):
     """Embeddings -> bidirectional recurrent layers -> (B, T, K) scores, and scores of transitions.
 
@@ -50,42 +89,27 @@ class Network(nn.Module):
         sizes: the numbers of words, of entries of each other column, and of letters.
         labels: K.
         features: the number of lexical features, which have weights with each label and are subject to dropout.
-        crf: whether transitions are scored; if not, their scores are 0.
-        others: as in `lmzoo.labels.birnn.BiRNN`.
+        options: those of the labeller; without ``crf`` the scores of transitions are 0.
     """
 
-    def __init__(
-        self,
-        sizes: Sequence[int],
-        labels: int,
-        features: int = 0,
-        *,
-        cell: Literal["rnn", "gru", "lstm"],
-        embedding: int,
-        column: int,
-        filters: int,
-        hidden: int,
-        layers: int,
-        dropout: float,
-        crf: bool,
-        pooling: Pooling | None,
-    ):
+    def __init__(self, sizes: Sequence[int], labels: int, features: int, options: BiRNNOptions):
         super().__init__()
-        self.pooling: Pooling | None = pooling
+        self.pooling: Pooling | None = options.pooling
         *columns, letters = sizes
-        dimensions = [embedding, *(column for _ in columns[1:])]
+        filters, dimensions = options.filters, [options.embedding, *(options.column for _ in columns[1:])]
         self.embeddings = nn.ModuleList(map(_embedding, columns, dimensions))
         self.letters = _embedding(letters, filters) if filters else None
         self.filters = nn.Conv1d(filters, filters, WIDTH, padding=WIDTH // 2) if filters else None
-        self.dropout = Dropping(dropout, locked=True)
-        between = dropout if layers > 1 else 0.0
-        self.recurrent = CELLS[cell](
-            sum(dimensions) + filters, hidden, layers, batch_first=True, dropout=between, bidirectional=True
-        )
-        self.output = nn.Linear(2 * hidden, labels)
+        self.dropout = Dropping(options.dropout, locked=True)
+        between = options.dropout if options.layers > 1 else 0.0
+        self.recurrent: nn.RNNBase = getattr(nn, options.cell.upper())(
+            sum(dimensions) + filters, options.hidden, options.layers, batch_first=True, dropout=between,
+            bidirectional=True,
+        )  # fmt: skip
+        self.output = nn.Linear(2 * options.hidden, labels)
         self.lexical = nn.Parameter(torch.zeros(features, labels)) if features else None
-        self.moves = nn.Parameter(torch.zeros(labels, labels), requires_grad=crf)
-        self.first = nn.Parameter(torch.zeros(labels), requires_grad=crf)
+        self.moves = nn.Parameter(torch.zeros(labels, labels), requires_grad=options.crf)
+        self.first = nn.Parameter(torch.zeros(labels), requires_grad=options.crf)
 
     def spelled(self, letters: Tensor) -> Tensor:
         """(U, L) letters of words -> (U, filters), the maximum of each filter over the word."""

@@ -57,9 +57,7 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
     @configured(RecursiveOptions)
     def __init__(self, options: RecursiveOptions):
         super().__init__(**options.inherited(DescentOptions))
-        self.embedding, self.vectors = options.embedding, options.vectors
-        self.scale, self.dropout = options.scale, options.dropout
-        self.unknown, self.lr_words, self.l2 = options.unknown, options.lr_words, options.l2
+        self.settings = options
 
     def read(self, sentences: Sequence[Sentence]) -> None:
         self.sentences = sentences
@@ -70,16 +68,17 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
         self.once = torch.tensor([False, *(counts[word] == 1 for word in self.numbers)])
 
     def build(self) -> TreeNetwork:
-        words, labels = len(self.numbers) + 1, len(self.labels)
-        return TreeNetwork(words, labels, self.embedding, self.cell, self.dropout, self.scale)
+        words, labels, chosen = len(self.numbers) + 1, len(self.labels), self.settings
+        return TreeNetwork(words, labels, chosen.embedding, self.cell, chosen.dropout, chosen.scale)
 
     def begin(self) -> None:
-        initialize_embeddings(self.vectors, self.network.embedding.weight, [*self.numbers])
+        initialize_embeddings(self.settings.vectors, self.network.embedding.weight, [*self.numbers])
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         words = self.network.embedding.weight
         layers = [parameter for parameter in self.trained_parameters() if parameter is not words]
-        return [{"params": [words], "lr": self.lr_words}, {"params": layers, "lr": self.lr, "weight_decay": self.l2}]
+        of_layers = {"params": layers, "lr": self.lr, "weight_decay": self.settings.l2}
+        return [{"params": [words], "lr": self.settings.lr_words}, of_layers]
 
     def _inputs(self, trees: Sequence[Sentence]) -> tuple[Tensor, Forest]:
         words = [self.numbers.get(word.lower(), 0) for tree in trees for word in tree.words]
@@ -92,7 +91,7 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
 
     def loss(self, batch: list[int]) -> tuple[Tensor, int]:
         words, shape = self._inputs([self.sentences[i] for i in batch])
-        words = words.masked_fill(self.once[words] & (torch.rand(words.shape) < self.unknown), 0)
+        words = words.masked_fill(self.once[words] & (torch.rand(words.shape) < self.settings.unknown), 0)
         gold = torch.cat([self.gold[i] for i in batch]).to(self.device)
         scores = self.network(*to_device((words, shape), self.device))
         return F.cross_entropy(scores, gold, reduction="sum"), len(gold)

@@ -47,10 +47,6 @@ class Scheme(NamedTuple):
     single: str
     touching: bool = False
 
-    @property
-    def letters(self) -> str:
-        return self.first + self.inner + self.last + self.single
-
     def labels(self, of: Collection[Entity], length: int) -> list[str]:
         """The labels of ``length`` words with these entities; O outside."""
         begins, ends = {(kind, begin) for kind, begin, _ in of}, {(kind, end) for kind, _, end in of}
@@ -80,8 +76,8 @@ class Scheme(NamedTuple):
 
     def translated(self, labels: Sequence[str], other: "Scheme") -> list[str]:
         """Convert labels to another scheme for the same entities; letter by letter if both have four letters."""
-        if len({*self.letters}) == len({*other.letters}) == 4:
-            letters = dict(zip(self.letters, other.letters, strict=True)) | {"O": "O"}
+        if len({*self[1:5]}) == len({*other[1:5]}) == 4:
+            letters = dict(zip(self[1:5], other[1:5], strict=True)) | {"O": "O"}
             return [letters[label[0]] + label[1:] for label in labels]
         return other.labels(entities(labels), len(labels))
 
@@ -98,4 +94,4 @@ SCHEMES = {scheme.name: scheme for family in FAMILIES for scheme in family}
 
 def family(letters: set[str]) -> tuple[Scheme, ...]:
     """The schemes with these letters; empty if there is none."""
-    return next((schemes for schemes in FAMILIES if letters <= {"O", *schemes[0].letters}), ())
+    return next((schemes for schemes in FAMILIES if letters <= {"O", *schemes[0][1:5]}), ())

@@ -224,8 +224,7 @@ class LabelledWords(Task):
 
     def read(self, path: Path, labelled: bool = True) -> ColumnText:
         name = self.files.get("train", "") if path == STDIN else path.name
-        is_label = LABEL.fullmatch if self.measure == "f1" else lambda label: False
-        return ColumnText(path, self.columns, name, self.layout, labelled, is_label)
+        return ColumnText(path, self.columns, name, self.layout, labelled)
 
     def layout_of(self, train: Any) -> Layout:
         return replace(super().layout_of(train), separator=train.separator, width=train.width)
@@ -349,7 +348,8 @@ class LabelledTexts(Task):
         dealt = np.random.default_rng(self.seed).permutation(number)
         held = {split: np.sort(dealt[fold :: self.folds]) for split, fold in self.held.items()}
         rest = np.setdiff1d(dealt, np.concatenate([*held.values()]))
-        return {split: whole.part(numbers.tolist()) for split, numbers in {"train": rest, **held}.items()}
+        return {split: LineText([whole.lines[i] for i in numbers], [whole.sentences[i] for i in numbers])
+                for split, numbers in {"train": rest, **held}.items()}  # fmt: skip
 
 
 @tasks.register("trees", train="sst/train.txt", valid="sst/dev.txt", test="sst/test.txt")

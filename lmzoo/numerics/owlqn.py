@@ -27,18 +27,9 @@ class Iterate(NamedTuple):
     gradient: Tensor
 
 
-class Minimum(NamedTuple):
-    """The end of the search: x, f(x) + Σ l1 |x|, the iterations it took, and whether it converged."""
-
-    x: Tensor
-    value: float
-    iterations: int
-    converged: bool
-
-
 class Search:
     """A search step by step, whose ``point`` is where it stands; its arguments are those of `minimise`, and how many
-    steps the quasi-Newton updates remember."""
+    steps the quasi-Newton updates remember. `minimise` sets ``iterations``, those it took, and ``converged``."""
 
     def __init__(
         self, function: Callable[[Tensor], tuple[float, Tensor]], x: Tensor, *, l1: Tensor, curvature: Tensor,
@@ -48,6 +39,7 @@ class Search:
         self.steps: deque[tuple[Tensor, Tensor, float]] = deque(maxlen=memory)
         """s, y and 1 / yᵀs of the last steps."""
         self.point = self._evaluate(x)
+        self.iterations, self.converged = 0, False
 
     def _evaluate(self, x: Tensor) -> Iterate:
         f, gradient = self.function(x)
@@ -80,7 +72,9 @@ class Search:
     def step(self) -> float | None:
         """Go on to a lower point. Returns: by how much it is lower; None where no lower one is resolved."""
         here = self.point
-        slope = _pseudo_gradient(here.x, here.gradient, self.l1)
+        # the derivative on the side that lowers the value; 0 if neither side does (Andrew & Gao, equation 4)
+        at_zero = here.gradient.sign() * (here.gradient.abs() - self.l1).clamp(min=0.0)
+        slope = torch.where(here.x == 0, at_zero, here.gradient + self.l1 * here.x.sign())
         direction = -_inverse_hessian(slope, self.steps, self.curvature)
         moved = _line_search(self._evaluate, here, slope, direction, self.l1)
         if moved is None:
@@ -100,7 +94,7 @@ def minimise(
     curvature: Tensor,
     tolerance: float,
     max_iterations: int,
-) -> Minimum:
+) -> Search:
     """Minimise f(x) + Σ_i l1_i |x_i|; variables that the penalty holds end at exactly zero.
 
     Args:
@@ -112,16 +106,16 @@ def minimise(
         max_iterations: the search ends after this number of iterations at the latest.
     """
     search = Search(function, x, l1=l1, curvature=curvature)
-    taken, converged = max_iterations, False
+    search.iterations = max_iterations
     for iteration in iterations(
         max_iterations, "L-BFGS", search.state_dict, search.load_state_dict,
         notes=lambda: [f"objective {search.point.value:.6g}"],
     ):  # fmt: skip
         decrease = search.step()
         if decrease is None or decrease <= tolerance * abs(search.point.value):
-            taken, converged = iteration + (decrease is not None), True
+            search.iterations, search.converged = iteration + (decrease is not None), True
             break
-    return Minimum(search.point.x, search.point.value, taken, converged)
+    return search
 
 
 def _line_search(
@@ -141,12 +135,6 @@ def _line_search(
             return moved
         rate /= 2
     return None
-
-
-def _pseudo_gradient(x: Tensor, gradient: Tensor, l1: Tensor) -> Tensor:
-    """(K,) The derivative on the side that lowers the value; 0 if neither side does (Andrew & Gao, equation 4)."""
-    at_zero = gradient.sign() * (gradient.abs() - l1).clamp(min=0.0)
-    return torch.where(x == 0, at_zero, gradient + l1 * x.sign())
 
 
 def _inverse_hessian(gradient: Tensor, steps: deque[tuple[Tensor, Tensor, float]], curvature: Tensor) -> Tensor:

@@ -333,7 +333,7 @@ def in_context(system: Loaded, text: str, word: str, number: int) -> list[Occurr
 
 def neighbours(vectors: WordVectors, word: str, number: int) -> Ranked:
     """The words nearest to a word, with their cosines; a UserError where it has no vector."""
-    return vectors.neighbours(_row(vectors, word), number)
+    return vectors.most_similar(vectors.words[_row(vectors, word)], number)
 
 
 def analogy(vectors: WordVectors, a: str, a_star: str, b: str, number: int) -> tuple[Ranked, Ranked]:

@@ -8,8 +8,7 @@ from typing import Annotated
 import numpy as np
 
 from lmzoo.core.options import Bounds, Probability, check
-from lmzoo.retrieval.index import Index
-from lmzoo.retrieval.ranking import Scores
+from lmzoo.retrieval.index import Index, Scores
 
 
 @dataclass(frozen=True)

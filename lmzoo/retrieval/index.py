@@ -1,7 +1,7 @@
-"""An inverted index with positions, from which n-grams of any order are counted."""
+"""An inverted index with positions, from which n-grams of any order are counted, and the ranking of documents."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,13 @@ class Index:
         self._document = np.repeat(np.arange(len(texts), dtype=np.int32), self.lengths)  # (T,) of each place
         self._places = np.argsort(self.tokens, kind="stable")  # (T,) those of word 0, of word 1, …
         self._begins = np.searchsorted(self.tokens[self._places], np.arange(len(self.words) + 1))
+        having, first = self._document[self._places], np.ones(len(self.tokens), bool)
+        first[1:] = having[1:] != having[:-1]
+        first[self._begins[:-1]] = True
+        begins = np.flatnonzero(first)
+        counts = np.diff(begins, append=len(first)).astype(np.int32)
+        # (P,) documents and (P,) counts of all postings, word after word, and (V + 1,) where those of each begin
+        self._postings = having[begins], counts, np.searchsorted(begins, self._begins)
 
     def numbers(self, text: Iterable[str]) -> list[int]:
         """The numbers of the words of a query; words that no document has are left out."""
@@ -57,16 +64,6 @@ class Index:
         documents = np.sort(self.postings(words)[0])
         return documents[np.flatnonzero(np.diff(documents, prepend=-1))]  # np.unique takes ten times as long
 
-    @cached_property
-    def _postings(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(P,) documents and (P,) counts of all `postings`, word after word, and (V + 1,) where those of each begin."""
-        documents, first = self._document[self._places], np.ones(len(self.tokens), bool)
-        first[1:] = documents[1:] != documents[:-1]
-        first[self._begins[:-1]] = True
-        begins = np.flatnonzero(first)
-        counts = np.diff(begins, append=len(first)).astype(np.int32)
-        return documents[begins], counts, np.searchsorted(begins, self._begins)
-
     def followed(self, gram: Sequence[int]) -> np.ndarray:
         """(N,) how often each document has these words with a word after them."""
         return self._per_document(self._with_next(self._find(gram), len(gram)))
@@ -74,10 +71,6 @@ class Index:
     def share(self, word: int) -> float:
         """p(w|C), the relative frequency of a word in the collection."""
         return len(self._at(word)) / len(self.tokens)
-
-    def text(self, document: int) -> np.ndarray:
-        """(|d|,) the words of a document."""
-        return self.tokens[self.offsets[document] : self.offsets[document + 1]]
 
     def _at(self, word: int) -> np.ndarray:
         """The places of a word, ascending."""
@@ -97,3 +90,29 @@ class Index:
 
     def _per_document(self, at: np.ndarray) -> np.ndarray:
         return np.bincount(self._document[at], minlength=len(self.names))
+
+
+class Scores(NamedTuple):
+    """The documents that have a word of a query, and their scores.
+
+    Attributes:
+        documents: (n,) their places in the collection, ascending.
+        values: (n,) the score of each.
+    """
+
+    documents: np.ndarray
+    values: np.ndarray
+
+    def best(self, depth: int) -> "Scores":
+        """The documents with the highest scores, at most ``depth``, the best first; among equals the first."""
+        best = np.arange(len(self.values))
+        if len(best) > depth:
+            best = np.flatnonzero(self.values >= np.partition(self.values, -depth)[-depth])
+        best = best[np.argsort(-self.values[best], kind="stable")][:depth]
+        return Scores(self.documents[best], self.values[best])
+
+
+def ranked(index: Index, scores: Scores, depth: int) -> dict[str, float]:
+    """The names and scores of the best documents, as `Scores.best`."""
+    best = scores.best(depth)
+    return dict(zip(map(index.names.__getitem__, best.documents.tolist()), best.values.tolist(), strict=True))

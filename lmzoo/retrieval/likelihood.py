@@ -20,8 +20,7 @@ import numpy as np
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Bounds, Count, Depth, Probability, Size, check
-from lmzoo.retrieval.index import Index
-from lmzoo.retrieval.ranking import Scores
+from lmzoo.retrieval.index import Index, Scores
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,8 @@ def relevance_model(index: Index, best: Scores, terms: int) -> dict[int, float]:
     """
     weights = np.exp(best.values - best.values.max(initial=-np.inf))
     p = np.zeros(len(index.words))
-    for text, weight in zip(map(index.text, best.documents), weights / weights.sum(), strict=True):
+    for document, weight in zip(best.documents, weights / weights.sum(), strict=True):
+        text = index.tokens[index.offsets[document] : index.offsets[document + 1]]
         p += np.bincount(text, minlength=len(p)) * weight / len(text)
     likeliest = np.argsort(-p, kind="stable")[:terms]
     likeliest = likeliest[p[likeliest] > 0]

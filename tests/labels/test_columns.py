@@ -67,7 +67,7 @@ def test_conllu_that_begins_with_a_range_or_an_empty_node_is_known(tmp_path: Pat
         ("x" + "\t_" * 9, "begins with 'x', no number of CoNLL-U"),
         ("2-" + "\t_" * 9, "begins with '2-', no number"),
         ("²" + "\t_" * 9, "begins with '²', no number"),
-        ("1" + "\t_" * 9, "begins a sentence; there must be an empty line before it"),
+        ("1" + "\t_" * 9, "is word 1, and 2 comes next; an empty line ends a sentence"),
         ("3" + "\t_" * 9, "is word 3, and 2 comes next; an empty line ends a sentence"),
         ("\n2" + "\t_" * 9, "is word 2, and 1 comes next"),
         ("9" * 5000 + "\t_" * 9, "is word 9999999999999999999…, and 2"),
@@ -163,8 +163,6 @@ def test_a_hash_is_a_word_where_its_line_is_like_the_others(tmp_path: Path):
     assert words(read(tmp_path, pound, TAGS))[0] == [("#", "#"), ("20", "CD")]
     tweets = "#now HT\n#here HT\n\nat IN\n#home HT\n"
     assert words(read(tmp_path, tweets, TAGS)) == [[("#now", "HT"), ("#here", "HT")], [("at", "IN"), ("#home", "HT")]]
-    alone = read(tmp_path, "# B-X\n\na O\n", TAGS, is_label=lambda label: label[:2] == "B-")
-    assert words(alone) == [[("#", "B-X")], [("a", "O")]]
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ def network(name: str, sentences: list[Sentence], optimizer: str, **chosen: obje
 def test_each_optimizer_takes_the_step_of_its_paper(name: str, sentences: list[Sentence], optimizer: str):
     """Adam: Kingma & Ba (2015), algorithm 1; AdaGrad: Duchi et al. (2011). The first rates are those of the options."""
     labeller = network(name, sentences, optimizer)
-    batch = labeller.batches_of(0)[0]
+    batch = labeller.order[1][0]
     weights = {key: value.detach().clone() for key, value in labeller.network.named_parameters()}
     loss, _ = labeller.loss(batch)
     loss.backward()
@@ -155,10 +155,10 @@ def test_each_optimizer_takes_the_step_of_its_paper(name: str, sentences: list[S
         g = gradient * min(1, labeller.clip / norm) if labeller.clip else gradient
         words = key == "embedding.weight" and name == "treelstm"
         if name == "treelstm" and not words and optimizer != "adamw":
-            g = g + labeller.l2 * weights[key]
+            g = g + labeller.settings.l2 * weights[key]
         adam = g / (g.abs() + 1e-8)
         direction = {"sgd": g, "adam": adam, "adamw": adam, "adagrad": g / (g.abs() + 1e-10)}[optimizer]
-        expected = weights[key] - (labeller.lr_words if words else labeller.lr) * direction
+        expected = weights[key] - (labeller.settings.lr_words if words else labeller.lr) * direction
         torch.testing.assert_close(parameters[key], expected, rtol=1e-4, atol=1e-5)
     assert any(gradient.any() for gradient in gradients.values())
 

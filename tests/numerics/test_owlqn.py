@@ -20,8 +20,8 @@ def test_minimise_finds_a_known_minimum():
         max_iterations=500,
     )
     expected = b.sign() * (b.abs() - l1).clamp(min=0) / a
-    torch.testing.assert_close(found.x, expected, atol=1e-6, rtol=0)
-    assert torch.equal(found.x == 0, expected == 0)
+    torch.testing.assert_close(found.point.x, expected, atol=1e-6, rtol=0)
+    assert torch.equal(found.point.x == 0, expected == 0)
 
 
 @pytest.mark.parametrize("iterations", [0, 2])
@@ -37,8 +37,8 @@ def test_the_search_ends_after_its_last_iteration(iterations: int):
         max_iterations=iterations,
     )
     assert (found.iterations, found.converged) == (iterations, False)
-    assert found.value == pytest.approx(float(a @ (found.x - 1) ** 4))
-    assert found.value < float(a.sum()) or not iterations
+    assert found.point.value == pytest.approx(float(a @ (found.point.x - 1) ** 4))
+    assert found.point.value < float(a.sum()) or not iterations
 
 
 def test_a_search_that_begins_at_the_minimum_ends_there():
@@ -47,7 +47,7 @@ def test_a_search_that_begins_at_the_minimum_ends_there():
         lambda x: (float(x @ x), 2 * x), zero, l1=zero, curvature=zero + 1, tolerance=0.0, max_iterations=9
     )
     assert found.converged
-    assert torch.equal(found.x, zero)
+    assert torch.equal(found.point.x, zero)
 
 
 def test_no_step_crosses_zero_where_there_is_a_penalty():
@@ -69,7 +69,7 @@ def test_no_step_crosses_zero_where_there_is_a_penalty():
     )
     assert points[1][0] == 0
     assert points[1][1] < 0
-    torch.testing.assert_close(found.x, torch.tensor([-0.75, -1.0]).double())
+    torch.testing.assert_close(found.point.x, torch.tensor([-0.75, -1.0]).double())
 
 
 def test_the_search_ends_where_the_value_hardly_falls():
@@ -88,4 +88,4 @@ def test_the_search_ends_where_the_value_hardly_falls():
     ]
     assert all(end.converged for end in ends)
     assert ends[0].iterations < ends[1].iterations < 500
-    assert ends[0].value > ends[1].value
+    assert ends[0].point.value > ends[1].point.value

@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lmzoo.numerics.ragged import ranges
-from lmzoo.numerics.sparse import SparseRows, by_rows, coo
+from lmzoo.numerics.sparse import SparseRows, by_rows, coo, ranges
 
 COLUMNS = [[2, 0], [], [1, 1, 3], [], [3]]
 """Of five rows of a matrix of six columns; the third has a column twice, and no row has the last two."""

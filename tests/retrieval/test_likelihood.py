@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from lmzoo.core.errors import UserError
-from lmzoo.retrieval.index import Index
+from lmzoo.retrieval.index import Index, Scores, ranked
 from lmzoo.retrieval.likelihood import RankingOptions, log_likelihood, probability, relevance_model, score
-from lmzoo.retrieval.ranking import Scores, ranked
 
 PLAIN = {"mu": 3.0, "lambda_": 0.0, "order": 1, "nu": 2.0, "feedback": 0, "terms": 4, "weight": 0.3}
 

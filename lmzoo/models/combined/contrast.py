@@ -55,7 +55,7 @@ class Contrast:
             lambda x: self.objective(x, l2), x, l1=torch.zeros_like(x), curvature=curvature,
             tolerance=TOLERANCE, max_iterations=ITERATIONS,
         )  # fmt: skip
-        return optimum.x
+        return optimum.point.x
 
 
 def log_normaliser(log_ratios: Tensor) -> LogZ:

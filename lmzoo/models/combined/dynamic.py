@@ -4,7 +4,6 @@ Krause, Kahembwe, Murray & Renals, "Dynamic evaluation of neural sequence models
 https://arxiv.org/abs/1709.07432; Mikolov et al. (2010) for the rule without decay.
 """
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import torch
@@ -25,18 +24,6 @@ WINDOW = 100
 """Tokens scored at once, or n if that is more. A window in which a step is taken copies the weights for each row."""
 ROWS = 100
 """Rows of train in a segment of which the mean squares of gradients are measured."""
-
-
-@dataclass(frozen=True)
-class Rule:
-    """What all steps have in common."""
-
-    trained: Tensor
-    """(P,) w_0."""
-    back: Tensor | float
-    """The part of the way back to w_0: (P,), or one number under ``sgd``."""
-    divisor: Tensor | None
-    """(P,) r + ε; None under ``sgd``."""
 
 
 class DynamicOptions(Options):
@@ -108,7 +95,7 @@ class Dynamic(WrapperModel):
 
     def initial_state(self, batch_size: int) -> State:
         pending = torch.full((batch_size, self.segment - 1), -1, device=self.device)
-        return pending, self.current_tables().trained.expand(batch_size, -1), *self.inner.initial_state(batch_size)
+        return pending, self.current_tables()[0].expand(batch_size, -1), *self.inner.initial_state(batch_size)
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         pending, weights, *start = state
@@ -135,12 +122,12 @@ class Dynamic(WrapperModel):
                 logprobs, after = _call(self.inner, named, read[None], start)
             scores.append(_checked(logprobs[0, -len(part) :].detach()))
             if len(read) == self.segment:
-                rule, gradient = self.current_tables(), self._gradient(logprobs, named)
-                weights.lerp_(rule.trained, rule.back)
-                if rule.divisor is None:
+                (trained, back, divisor), gradient = self.current_tables(), self._gradient(logprobs, named)
+                weights.lerp_(trained, back)
+                if divisor is None:
                     weights.sub_(gradient, alpha=self.rate)
                 else:
-                    weights.addcdiv_(gradient, rule.divisor, value=-self.rate)
+                    weights.addcdiv_(gradient, divisor, value=-self.rate)
                 start, read = tuple(part.detach() for part in after), read[:0]
             pending = read
         kept = torch.nn.functional.pad(pending, (0, self.segment - 1 - len(pending)), value=-1)
@@ -168,11 +155,12 @@ class Dynamic(WrapperModel):
         """(P,) w_0, one parameter after another."""
         return torch.cat([parameter.detach().flatten() for parameter in self.inner.parameters()])
 
-    def tables(self) -> Rule:
+    def tables(self) -> tuple[Tensor, Tensor | float, Tensor | None]:
+        """(P,) w_0, the part of the way back to it, (P,) or one number under ``sgd``, and (P,) r + ε, None there."""
         if self.rule == "sgd":
-            return Rule(self._trained(), self.decay, None)
+            return self._trained(), self.decay, None
         back = (self.decay * self.rms / self.rms.mean()).clamp(max=1)
-        return Rule(self._trained(), back, self.rms + self.epsilon)
+        return self._trained(), back, self.rms + self.epsilon
 
     def _named(self, weights: Tensor) -> dict[str, Tensor]:
         """(P,) weights as the parameters of the model, ready for a gradient."""

@@ -11,7 +11,7 @@ from lmzoo.models.combined.chains import chain_of
 from lmzoo.models.combined.constrained import Constrained
 from lmzoo.models.hmm.inference.product import Product
 from lmzoo.protocol.model import LanguageModel
-from lmzoo.protocol.patterns import Pattern, Places
+from lmzoo.protocol.patterns import Pattern
 from lmzoo.protocol.sampling import Candidate, Decoding, beam_search
 from lmzoo.protocol.search import likeliest
 
@@ -76,7 +76,9 @@ def fill(model: LanguageModel, pattern: Pattern, k: int, *, samples: int = 0, se
     if len(places.gaps) > 1:
         problem = f"'{pattern.text}': has several gaps of any number of words, so their words are not determined"
         raise UserError(problem, "leave one … alone; lmzoo ask gives the probability of such a pattern")
-    if not (gaps := _gaps(places)):
+    single = [(number, True) for number, place in enumerate(places.places) if place.negated or len(place.words) > 1]
+    gaps = sorted([*single, *((number, False) for number in places.gaps)])  # places, and whether they have one word
+    if not gaps:
         raise UserError(f"'{pattern.text}': has no gap", "write ___ for a word, … for any number of words")
     chain = chain_of(model)
     aligned, matching = Product(chain, pattern.alignment()), Product(chain, pattern.automaton())
@@ -93,9 +95,3 @@ def fill(model: LanguageModel, pattern: Pattern, k: int, *, samples: int = 0, se
 
 BEAM, LONGEST = 50, 200
 """The least width of a beam search, and the largest number of tokens of its sentences."""
-
-
-def _gaps(places: Places) -> list[tuple[int, bool]]:
-    """The gaps in the order of reading: the number of the place, and whether it has one word."""
-    found = [(number, True) for number, place in enumerate(places.places) if place.negated or len(place.words) > 1]
-    return sorted([*found, *((number, False) for number in places.gaps)])

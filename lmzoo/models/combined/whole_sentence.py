@@ -139,11 +139,6 @@ class WholeSentence(WrapperModel):
         """(S,) log p of the sentences of a (N,) text in nats under a model of tokens; float64."""
         return line_sums(text_logprobs(model, tokens, "sentence").double(), tokens)
 
-    def sentence_logprobs(self, tokens: Tensor) -> Tensor:
-        """(S,) log p of the sentences of a (N,) text, each closed by `<eos>`, in nats; float64, on the CPU."""
-        ratios = self._matrix(tokens.cpu()) @ self.weights.cpu()
-        return self._line_logprobs(self.inner, tokens).cpu() + ratios.double() - self.log_z.value
-
     def initial_state(self, batch_size: int) -> State:
         return (torch.full((batch_size, 0), -1, device=self.device),)
 
@@ -153,7 +148,9 @@ class WholeSentence(WrapperModel):
         closed = ends.flip(1).cummax(1).values.flip(1)
         scores = torch.zeros(text.shape, device=text.device)
         if bool(ends.any()):
-            scores[ends] = self.sentence_logprobs(text[closed & (text >= 0)]).to(scores)
+            whole = text[closed & (text >= 0)]  # (N,) sentences, each closed by <eos>
+            ratios = (self._matrix(whole.cpu()) @ self.weights.cpu()).double() - self.log_z.value
+            scores[ends] = (self._line_logprobs(self.inner, whole).cpu() + ratios).to(scores)
         longest = int((~closed & (text >= 0)).sum(1).max()) if len(text) else 0
         words = text.where(~closed, -1)[:, text.shape[1] - longest :]
         return scores[:, state[0].shape[1] :], (words,)

@@ -14,7 +14,7 @@ from torch import Tensor
 from lmzoo.core.errors import UserError, format_value
 from lmzoo.core.options import Count, Dropout, Idle, Options, Size, Source
 from lmzoo.corpus import EOS_ID, Corpus
-from lmzoo.models.hmm.distillation import distil, encoder_of
+from lmzoo.models.hmm.distillation import distil
 from lmzoo.models.hmm.inference import blocks
 from lmzoo.models.hmm.inference.chains import BlockChain
 from lmzoo.models.hmm.inference.paths import Chain, renormalised
@@ -151,8 +151,11 @@ class BlockHMM(LanguageModel):
         (run,) = trained
         if self.options.distilled_from is None:
             self.split(run)
-        else:
-            self.encoder = (encoder_of(run, self.device),)
+            return
+        if not isinstance(run.model, Encoder):
+            problem = f"model.distilled_from={run.folder}: model={run.options['name']} has no embeddings"
+            raise UserError(problem, "choose a run of an rnn, gru, lstm, lds or hidden Markov model")
+        self.encoder = (run.model.to(self.device),)
 
     @torch.no_grad()
     def split(self, parent: Trained) -> None:
@@ -267,16 +270,14 @@ class BlockHMM(LanguageModel):
         belief = torch.where(certain, 0.0, -torch.inf).to(next(self.parameters()).dtype)
         return self.predict((belief[None], torch.tensor([z // self.size], device=self.device)))[0]
 
-    def word_vectors(self) -> Mapping[str, Tensor]:
-        return {"states": states_of_words(self)}
-
     def hidden_chain(self) -> HiddenChain:
         """See `lmzoo.protocol.abilities.HasChain`."""
         return BlockChain(self.current_tables(), self.cluster)
 
-    def embed(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
-        """See `lmzoo.protocol.abilities.Encoder`: (B, T) tokens -> (B, T, Z) √p(z_t | x)."""
-        return state_posteriors(self, tokens, mask)
+    embed = state_posteriors
+
+    def word_vectors(self) -> Mapping[str, Tensor]:
+        return {"states": states_of_words(self)}
 
     @torch.no_grad()
     def images(self, corpus: Corpus) -> Mapping[str, Tensor]:

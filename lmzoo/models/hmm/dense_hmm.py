@@ -86,16 +86,14 @@ class DenseHMM(LanguageModel):
         """(V,) log p(x_t | z_{t-1} = z) in nats."""
         return log_product(self.successors(z)[None], self.current_tables().emission.T)[0]
 
-    def word_vectors(self) -> Mapping[str, Tensor]:
-        return {"states": states_of_words(self)}
-
     def hidden_chain(self) -> HiddenChain:
         """See `lmzoo.protocol.abilities.HasChain`."""
         return DenseChain(self.current_tables())
 
-    def embed(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
-        """See `lmzoo.protocol.abilities.Encoder`: (B, T) tokens -> (B, T, Z) √p(z_t | x)."""
-        return state_posteriors(self, tokens, mask)
+    embed = state_posteriors
+
+    def word_vectors(self) -> Mapping[str, Tensor]:
+        return {"states": states_of_words(self)}
 
     def _prior(self, tables: DenseTables, state: State) -> Tensor:
         """(B, K) log p(z | past) of the next token's hidden state."""

@@ -18,13 +18,11 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import AdamW
 
-from lmzoo.core.errors import UserError
 from lmzoo.core.iterations import StateDict, iterations
 from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.numerics.kmeans import kmeans
 from lmzoo.protocol.abilities import Encoder
 from lmzoo.protocol.encoder import embed_lines
-from lmzoo.protocol.model import Trained
 
 if TYPE_CHECKING:
     from lmzoo.models.hmm.block_hmm import BlockHMM
@@ -37,14 +35,6 @@ RATE, WEIGHT_DECAY, WARMUP, CLIP = 0.006, 0.4, 100, 5.0
 """Of AdamW: learning rate, decay, steps of warm-up before a cosine to 0, and the limit of the gradient's norm."""
 STEP_TOKENS, EPOCH_STEPS, ROW_TOKENS = 6144, 100, 64
 """Most tokens of a step; least steps of an epoch, for short texts; length of the pieces of text that are shuffled."""
-
-
-def encoder_of(run: Trained, device: torch.device) -> Encoder:
-    """The model of a run to distil from, on a device; a UserError where it is no `Encoder`."""
-    if not isinstance(run.model, Encoder):
-        problem = f"model.distilled_from={run.folder}: model={run.options['name']} has no embeddings"
-        raise UserError(problem, "choose a run of an rnn, gru, lstm, lds or hidden Markov model")
-    return run.model.to(device)
 
 
 def state_labels(vectors: Tensor, cluster: Tensor, clusters: int, size: int) -> Tensor:
@@ -94,9 +84,6 @@ def distil(model: "BlockHMM", corpus: Corpus, encoder: Encoder, epochs: int) -> 
         vectors = embed_lines(encoder, tokens)
         set_states(state_labels(vectors, model.cluster.cpu()[tokens.long()], model.clusters, model.size))
 
-    def state_dict() -> StateDict:
-        return {"states": states, "optimizer": optimizer.state_dict()}
-
     def load_state_dict(saved: StateDict) -> None:
         set_states(saved["states"])
         optimizer.load_state_dict(saved["optimizer"])
@@ -106,7 +93,10 @@ def distil(model: "BlockHMM", corpus: Corpus, encoder: Encoder, epochs: int) -> 
 
     total, training = epochs * per_epoch, model.training
     model.train()
-    for step in iterations(total, "distillation", state_dict, load_state_dict, start=start, notes=notes):
+    for step in iterations(
+        total, "distillation", lambda: {"states": states, "optimizer": optimizer.state_dict()}, load_state_dict,
+        start=start, notes=notes,
+    ):  # fmt: skip
         epoch, number = divmod(step, per_epoch)
         if number == 0 or not len(order):  # a new epoch, or a resumed one
             order = torch.randperm(pieces, generator=torch.Generator().manual_seed(seed + epoch))

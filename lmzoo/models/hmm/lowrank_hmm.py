@@ -79,6 +79,8 @@ class LowRankTransitions(NeuralTransitions):
             self.together = Z // f
         self.dim, self.states, self.block_features = options.dim, Z, options.block_features
         self.feature_map = options.feature_map
+        self.weighted = self.feature_map != "softmax"
+        """Whether p(r | i) depends on where r leads, as it does with a kernel."""
         self.feature_vectors = nn.Parameter(lowrank.orthogonal_rows(f, self.dim))
         if self.feature_map == "softmax":
             self.feature_targets = nn.Parameter(lowrank.orthogonal_rows(f, self.dim))
@@ -121,11 +123,6 @@ class LowRankTransitions(NeuralTransitions):
             M, S = v.shape[:2]
             P, source = P.view(-1, Q.shape[1]), source * M + target // S
         return (F.embedding(source, P) + F.embedding(target, Q)).logsumexp(1)
-
-    @property
-    def weighted(self) -> bool:
-        """Whether p(r | i) depends on where r leads, as it does with a kernel."""
-        return self.feature_map != "softmax"
 
     def feature_logits(self, e: Tensor, v: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
         """(…, f) log φ(u) of (…, d) e, and log φ(v) of (M, K) states: (M, K, f), or (M, K, F) with block_features."""

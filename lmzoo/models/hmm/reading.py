@@ -88,8 +88,8 @@ def expected_visits(model: "HiddenMarkovModel", tokens: Tensor) -> Tensor:
     return visits
 
 
-def state_posteriors(model: "HiddenMarkovModel", tokens: Tensor, mask: Tensor | None) -> Tensor:
-    """(B, T) tokens -> (B, T, Z) √p(z_t | x), each from all words of its sentence, a row; 0 on padding.
+def state_posteriors(model: "HiddenMarkovModel", tokens: Tensor, mask: Tensor | None = None) -> Tensor:
+    """(B, T) tokens -> (B, T, Z) √p(z_t | x), each from all words of its sentence, a row; 0 on padding. See `Encoder`.
 
     They have unit length, and the cosine of two is Σ_z √(p(z | x) p(z | y)). ``mask`` is False on padding.
     """

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Bounds, Idle, NonNegative, Source, configured
 from lmzoo.models.hmm.block_hmm import BlockHMM, BlockHMMOptions, BlockTables
-from lmzoo.models.hmm.inference.imitation import ForwardPass, cross_entropy
+from lmzoo.models.hmm.inference.imitation import cross_entropy
 from lmzoo.models.hmm.inference.paths import Chain
 from lmzoo.models.hmm.inference.tiles import local_tiles
 from lmzoo.models.hmm.neural_distributions import NeuralDistributions, NeuralTransitions
@@ -132,9 +132,10 @@ class TwoLevelHMM(BlockHMM):
             taught = teacher.output.predict_clusters(vectors.flatten(0, 1), self.cluster, self.clusters)
         first = tables.start.logsumexp(1).expand_as(transitions.arrival[:1])  # (1, K, M)
         source = torch.cat([state[1][:, None], chain.block[:, :-1]], 1)
-        forward_pass = ForwardPass(source, beliefs, chain.emission)
         arrival = torch.cat([transitions.arrival, first])
-        self.imitation = cross_entropy(taught, tokens, forward_pass, arrival, tables.emission, self.cluster)
+        self.imitation = cross_entropy(
+            taught, tokens, source, beliefs, chain.emission, arrival, tables.emission, self.cluster
+        )
 
     def penalty(self) -> Tensor | float:
         """The weighted cross-entropy with the teacher in the last window, where there is one."""

@@ -19,7 +19,6 @@ RMS = 0.5
 """Root mean square of a state's component at the start: there tanh is still close to the identity."""
 OPEN = 2.0
 """Bias of a gate that begins open; a gate that begins closed has its negative."""
-CELLS = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 GATES = {"rnn": (None,), "lstm": (OPEN, -OPEN, None, OPEN), "gru": (OPEN, -OPEN, None)}
 """Biases of a cell's blocks of weights, in PyTorch's order; None for the block that makes the new memory."""
 HEAD_RATE, HEAD_ROWS, HEAD_BPTT = 1e-2, 20, 35
@@ -62,7 +61,7 @@ class LDSRNN(Recurrent):
         hidden, last = options.hidden, options.last
         if options.layers == 1 and last not in (None, hidden):
             raise UserError(f"model.last={last}: the only layer has the size of the system, {hidden}", "set it to null")
-        self.cell, self.gates = CELLS[options.cell], GATES[options.cell]
+        self.cell, self.gates = getattr(nn, options.cell.upper()), GATES[options.cell]
         super().__init__(vocabulary_size, embedding=hidden, tied=False, **options.inherited(RecurrentOptions))
         self.system: LDSOptions = options
         self.dynamics, self.input, self.head = options.dynamics, options.input, options.head

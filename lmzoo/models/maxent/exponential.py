@@ -114,12 +114,12 @@ class Exponential(nn.Module):
             tolerance=tolerance,
             max_iterations=max_iterations,
         )
-        self.weights.data = optimum.x.to(self.weights.dtype)
+        self.weights.data = optimum.point.x.to(self.weights.dtype)
         sizes = torch.bincount(self.place, minlength=len(self.templates)).tolist()
-        used = torch.bincount(self.place[optimum.x != 0], minlength=len(self.templates)).tolist()
+        used = torch.bincount(self.place[optimum.point.x != 0], minlength=len(self.templates)).tolist()
         log.info(
             "objective %.6f nats a token after %d iterations%s, %s pairs; non-zero weights: %s",
-            optimum.value / len(events[0]), optimum.iterations, "" if optimum.converged else ", not converged",
+            optimum.point.value / len(events[0]), optimum.iterations, "" if optimum.converged else ", not converged",
             f"{lattice.levels[-1].end:,}", ", ".join(f"{u:,} of {k:,}" for u, k in zip(used, sizes, strict=True)),
         )  # fmt: skip
 

@@ -17,7 +17,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.models.maxent.lattice import Lattice, Level
 from lmzoo.numerics.hashing import find
-from lmzoo.numerics.ragged import ranges
+from lmzoo.numerics.sparse import ranges
 
 Template = tuple[int, ...]
 """The columns of `attributes` that a template looks at, ascending."""

@@ -14,14 +14,12 @@ from lmzoo.numerics.precision import at_least_float32, in_autocast_type
 from lmzoo.protocol.abilities import TeacherPredictions
 from lmzoo.words.brown import Clustering, word_clusters
 
-ClassClustering = Annotated[Clustering, Idle(("model.classes", None))]
-
 
 class OutputOptions(Options):
     classes: Size | None = None
     """number of word classes of a two-level softmax: first over the classes, then over the words of one, which is
     faster on a CPU. None: one softmax over all words."""
-    clustering: ClassClustering = "brown"
+    clustering: Annotated[Clustering, Idle(("model.classes", None))] = "brown"
     """how words are assigned to classes: Brown clustering, uniformly at random, or by frequency so that all have an
     equal share of the text, which is cheap."""
 

@@ -123,7 +123,15 @@ class Recurrent(Conditioned):
                             "choose orthogonal or null")  # fmt: skip
         self.vocabulary_size, self.options, self.activity = vocabulary_size, options, 0.0
         self.embedding = nn.Embedding(vocabulary_size, embedding)
-        self.recurrent = self._network(options)
+        between = dropout if options.dropout_between is None else options.dropout_between
+        hidden, layers = options.hidden, options.layers
+        self.recurrent: nn.RNNBase | Stack
+        if options.locked or options.weight_drop or options.residual or options.last:
+            sizes, dropping = [embedding, *[hidden] * (layers - 1), last], Dropping(between, options.locked)
+            self.recurrent = Stack(self.cell, sizes, dropping, options.weight_drop, options.residual)
+        else:
+            between = between if layers > 1 else 0.0
+            self.recurrent = self.cell(embedding, hidden, layers, batch_first=True, dropout=between)
         linear = nn.Linear(embedding if mixed else last, vocabulary_size)
         weight = self.embedding.weight if tied else linear.weight
         self.output: Output
@@ -144,18 +152,6 @@ class Recurrent(Conditioned):
                 if "weight_hh" in name:
                     initialise(parameter, start)
         self.pretrained = Pretrained(options.embedding_from, options.embedding_frozen, self.embedding.weight)
-
-    def _network(self, options: NetworkOptions) -> nn.RNNBase | Stack:
-        """The layers: PyTorch's own where they do."""
-        hidden, layers, last = options.hidden, options.layers, options.last or options.hidden
-        embedding = options.embedding or last
-        between = options.dropout if options.dropout_between is None else options.dropout_between
-        if not (options.locked or options.weight_drop or options.residual or options.last):
-            between = between if layers > 1 else 0.0
-            return self.cell(embedding, hidden, layers, batch_first=True, dropout=between)
-        sizes = [embedding, *[hidden] * (layers - 1), last]
-        dropping = Dropping(between, options.locked)
-        return Stack(self.cell, sizes, dropping, options.weight_drop, options.residual)
 
     def estimate(self, corpus: Corpus) -> None:
         super().estimate(corpus)

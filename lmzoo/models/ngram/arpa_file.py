@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from io import BufferedReader, TextIOWrapper
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import NoReturn, TextIO
+from typing import NoReturn
 
 import numpy as np
 import torch
@@ -79,13 +79,6 @@ def write_arpa(path: Path, table: NGramTable, words: Sequence[str]) -> None:
         raise UserError(
             f"the vocabulary has both <UNK> and {UNK}, which are one word in ARPA files", "write <unk> in the texts"
         )
-    with output_stream(path) as stream:
-        file = TextIOWrapper(stream, encoding="utf-8")
-        _write(file, table, words)
-        file.detach()  # flushes, and leaves the stream open
-
-
-def _write(file: TextIO, table: NGramTable, words: Sequence[str]) -> None:
     V, first = table.vocabulary_size, table.first_rows()
     sections = [(0, len(words)), *pairwise(first[1:])]  # the rows of each order
     contexts, last = [BOS, *words[1:]], [EOS, *words[1:]]
@@ -99,21 +92,24 @@ def _write(file: TextIO, table: NGramTable, words: Sequence[str]) -> None:
             rows = keys // V
         return [[contexts[word] for word in rows.tolist()], *columns]
 
-    file.write("\\data\\\n")
-    file.writelines(f"ngram {n}={end - begin + (n == 1)}\n" for n, (begin, end) in enumerate(sections, start=1))
-    for n, (begin, end) in enumerate(sections, start=1):
-        file.write(f"\n\\{n}-grams:\n")
-        for rows in torch.arange(begin, end).split(len(words) if n == 1 else ROWS):
-            columns = [_log10(table.logprob[rows].clamp(max=0)), *texts(rows, n)]
-            if n < len(sections):
-                columns.append(_log10(table.backoff[rows]))
-            if n == 1:  # row 0 has the probability of </s> and the backoff of <s>
-                beside = LOG_ZERO, EOS, 0.0
-                columns = [[column[0], other, *column[1:]] for column, other in zip(columns, beside, strict=False)]
-                columns[0][:2] = columns[0][1::-1]
-            line = "\t".join(["%.9g", " ".join(["%s"] * n), *["%.9g"] * (n < len(sections))]) + "\n"
-            file.write(line * len(columns[0]) % tuple(chain.from_iterable(zip(*columns, strict=True))))
-    file.write("\n\\end\\\n")
+    with output_stream(path) as stream:
+        file = TextIOWrapper(stream, encoding="utf-8")
+        file.write("\\data\\\n")
+        file.writelines(f"ngram {n}={end - begin + (n == 1)}\n" for n, (begin, end) in enumerate(sections, start=1))
+        for n, (begin, end) in enumerate(sections, start=1):
+            file.write(f"\n\\{n}-grams:\n")
+            for rows in torch.arange(begin, end).split(len(words) if n == 1 else ROWS):
+                columns = [_log10(table.logprob[rows].clamp(max=0)), *texts(rows, n)]
+                if n < len(sections):
+                    columns.append(_log10(table.backoff[rows]))
+                if n == 1:  # row 0 has the probability of </s> and the backoff of <s>
+                    beside = LOG_ZERO, EOS, 0.0
+                    columns = [[column[0], other, *column[1:]] for column, other in zip(columns, beside, strict=False)]
+                    columns[0][:2] = columns[0][1::-1]
+                line = "\t".join(["%.9g", " ".join(["%s"] * n), *["%.9g"] * (n < len(sections))]) + "\n"
+                file.write(line * len(columns[0]) % tuple(chain.from_iterable(zip(*columns, strict=True))))
+        file.write("\n\\end\\\n")
+        file.detach()  # flushes, and leaves the stream open
 
 
 def _log10(values: Tensor) -> list[float]:

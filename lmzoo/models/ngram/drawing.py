@@ -33,7 +33,11 @@ class Drawing:
         while len(todo):
             drawn, at = self._after(levels[todo], level, random)
             word[todo] = drawn
-            level = self._refused(levels[todo], at, drawn)
+            level = torch.full_like(at, -1)  # where each is drawn again; -1 where it stays
+            for lower in range(levels.shape[1], 0, -1):
+                listed = self.table.child(levels[todo, lower - 1], drawn) >= 0
+                level = torch.where(listed & (at < lower), lower - 1, level)  # the lowest that refuses is the last
+            level = torch.where(drawn < self.words, level, levels.shape[1])
             todo, level = todo[level >= 0], level[level >= 0]
         return word
 
@@ -58,11 +62,3 @@ class Drawing:
             todo = todo[on]
             at[todo] -= 1
         return word, at
-
-    def _refused(self, levels: Tensor, at: Tensor, word: Tensor) -> Tensor:
-        """(B,) where each word that was drawn at a level is to be drawn again; -1 where it stays."""
-        again = torch.full_like(at, -1)
-        for level in range(levels.shape[1], 0, -1):
-            listed = self.table.child(levels[:, level - 1], word) >= 0
-            again = torch.where(listed & (at < level), level - 1, again)  # the lowest level that refuses is the last
-        return torch.where(word < self.words, again, levels.shape[1])

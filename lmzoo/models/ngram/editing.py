@@ -61,7 +61,9 @@ def pruned(table: NGramTable, threshold: float) -> NGramTable:
     history = machine.logprob.clone()  # (V + K,) log P of all words of each n-gram; `<s>` has that of `</s>`
     for rows, context, _ in machine.orders():
         history[rows] += history[context]
-    context, below, logprob = table.keys // V, machine.below(), machine.logprob[V:]
+    below = [machine.read(machine.back[context], word)[1] for _, context, word in machine.orders()]
+    below = torch.cat([machine.logprob[:0], *below])  # (K,) log p of the last words, were these n-grams not listed
+    context, logprob = table.keys // V, machine.logprob[V:]
     left, free = (_left(values, context)[context] for values in (logprob, below))
     after = (left + logprob.exp()).log() - (free + below.exp()).log()
     backoff = machine.backoff[context]

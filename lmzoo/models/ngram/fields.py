@@ -1,5 +1,6 @@
 """Fields of lines of text, and the numbers in them, found in its bytes without a Python object for each."""
 
+import contextlib
 import math
 
 import numpy as np
@@ -60,12 +61,7 @@ def numbers(fields: Fields, which: NDArray[np.int64]) -> NDArray[np.float64]:
     values = mantissa / POWERS[np.minimum(after, 15)]  # of two exact numbers, and so correctly rounded (Clinger 1990)
     np.negative(values, where=first == ord("-"), out=values)
     for i in np.flatnonzero(~ok):
-        values[i] = _number(fields.field(which[i]))
+        values[i] = math.nan
+        with contextlib.suppress(ValueError):
+            values[i] = float(fields.field(which[i]))
     return values
-
-
-def _number(field: bytes) -> float:
-    try:
-        return float(field)
-    except ValueError:
-        return math.nan

@@ -181,7 +181,12 @@ def _shares_and_backoffs(
     if n == 1 or interpolated or smoothing == "additive":
         p = u + gamma.index_select(0, part.prefix) * below  # (3)
     else:
-        p, gamma = _back_off(part, u, gamma, below)  # (4)
+        seen = u > 0  # (4)
+        free = 1 - part.total(torch.where(seen, below, 0.0))  # (contexts,) what the lower order gives to unseen words
+        shared = free > NOTHING
+        u = u / torch.where(shared, 1.0, 1 - gamma)[part.prefix]  # without an unseen word, the seen ones keep γ
+        gamma = torch.where(shared, gamma / free, 0.0)  # α(h)
+        p = torch.where(seen, u, gamma[part.prefix] * below)
     if smoothing == "additive" and not interpolated and not last:
         initial = torch.arange(len(a), device=a.device) < part.initial  # Lidstone: uniform without all the context
         p = torch.where(initial, p, 1 / V)
@@ -204,16 +209,6 @@ def _filled(pieces: Iterable[Tensor], size: int, device: torch.device) -> Tensor
         tensor[begin : begin + len(piece)] = piece
         begin += len(piece)
     return tensor
-
-
-def _back_off(grams: NGrams, u: Tensor, gamma: Tensor, below: Tensor) -> tuple[Tensor, Tensor]:
-    """(K_n,) p(w | h) of the n-grams and (contexts,) α(h)."""
-    seen = u > 0
-    free = 1 - grams.total(torch.where(seen, below, 0.0))  # (contexts,) what the lower order gives to unseen words
-    shared = free > NOTHING
-    u = u / torch.where(shared, 1.0, 1 - gamma)[grams.prefix]  # without an unseen word, the seen ones keep γ
-    alpha = torch.where(shared, gamma / free, 0.0)
-    return torch.where(seen, u, alpha[grams.prefix] * below), alpha
 
 
 def selected(V: int, keys: list[Numbers], logprob: Tensor, backoff: Tensor, kept: Tensor) -> NGramTable:

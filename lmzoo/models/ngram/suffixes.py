@@ -57,8 +57,3 @@ class Suffixes:
             contexts[places] = self.back[contexts[places]]
             places = places[contexts[places] != EMPTY]
         return after, logprob + passed
-
-    def below(self) -> Tensor:
-        """(K,) log p of the last word of each n-gram of order 2 and more, were it not listed and its backoff 1."""
-        parts = [self.read(self.back[context], word)[1] for _, context, word in self.orders()]
-        return torch.cat([self.logprob[:0], *parts])

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.numerics.hashing import HashTable, find
-from lmzoo.numerics.ragged import ranges
+from lmzoo.numerics.sparse import ranges
 
 SHORT = 2**10
 """So few words are scored without torch, whose operations have a higher fixed cost than numpy's."""
@@ -62,17 +62,13 @@ class NGramTable:
     def _places(self) -> HashTable:
         return HashTable(self.keys)
 
-    def child(self, rows: Tensor, words: Tensor) -> Tensor:
+    def child(self, rows: Tensor, words: Tensor, hashed: bool = False) -> Tensor:
         """Rows of n-grams, and a word after each -> rows of the longer n-grams; -1 where one is not listed.
 
-        A row of -1 is of no n-gram, and none is listed after it.
+        A row of -1 is of no n-gram, and none is listed after it. The look-up of (N,) rows and words may be ``hashed``.
         """
-        place = find(self.keys, rows * self.vocabulary_size + words)
-        return torch.where(place < 0, -1, place + self.vocabulary_size)
-
-    def _child_by_hash(self, rows: Tensor, words: Tensor) -> Tensor:
-        """`child` of (N,) rows and words."""
-        place = self._places.find(rows * self.vocabulary_size + words)
+        keys = rows * self.vocabulary_size + words
+        place = self._places.find(keys) if hashed else find(self.keys, keys)
         return torch.where(place < 0, -1, place + self.vocabulary_size)
 
     def contexts(self, rows: Tensor, before: int) -> Tensor:
@@ -108,14 +104,14 @@ class NGramTable:
         # the first C positions of a row, which are dropped.
         words = words.reshape(-1)  # (B(C + T),)
         self._scored += len(words)
-        child = self._child_by_hash if self._scored * WORTH_HASHING >= len(self.keys) else self.child
+        hashed = self._scored * WORTH_HASHING >= len(self.keys)
         scores, context = self.logprob.index_select(0, words), words
         place = torch.arange(len(words), device=words.device)  # where each context ends
         for _ in range(context_length):
             place = place[:-1] if len(place) and place[-1] == len(words) - 1 else place
             place, context = place + 1, context[: len(place)]
             backed_off = scores.index_select(0, place) + self.backoff.index_select(0, context)
-            ngram = child(context, words.index_select(0, place))
+            ngram = self.child(context, words.index_select(0, place), hashed)
             logprob = self.logprob.index_select(0, ngram.clamp(min=0))
             scores.index_copy_(0, place, torch.where(ngram < 0, backed_off, logprob))
             listed = (ngram >= 0).nonzero()[:, 0]

@@ -26,6 +26,8 @@ class FactorisedOptions(MethodOptions):
 class Factorised(Method):
     """Rows of U S^p, the truncated singular value decomposition of a matrix of a row for each word."""
 
+    saved = ("matrix",)
+
     @configured(FactorisedOptions)
     def __init__(self, options: FactorisedOptions):
         super().__init__(options.min_count)
@@ -47,9 +49,6 @@ class Factorised(Method):
         U, S, _ = truncated_svd(self.counts(), self.dim, self.random)
         self.matrix[:, : len(S)] = U * S**self.eigenvalue
         return {f"singular value/{i + 1}": float(S[i]) for i in range(min(3, len(S)))}
-
-    def state(self) -> dict[str, Tensor]:
-        return {"matrix": self.matrix}
 
 
 def shifted_ppmi(counts: Cooccurrences, smoothing: float, shift: float) -> Tensor:

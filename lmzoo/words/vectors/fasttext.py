@@ -14,7 +14,7 @@ from lmzoo.core.options import NonNegative, Size, Source, configured
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.user_files import read_vocabulary, words_file
 from lmzoo.corpus.vocabulary import UNK
-from lmzoo.numerics.ragged import ranges
+from lmzoo.numerics.sparse import ranges
 from lmzoo.words.vectors.method import methods
 from lmzoo.words.vectors.word2vec import SkipGram, Word2VecOptions
 

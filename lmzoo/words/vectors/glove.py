@@ -1,6 +1,5 @@
 """GloVe (Pennington, Socher & Manning, EMNLP 2014), https://aclanthology.org/D14-1162."""
 
-from collections.abc import Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -75,6 +74,7 @@ class GloVe(Method):
     matrices with tables that fit into the cache.
     """
 
+    saved = ("parameters", "squares")
     any_device = True
 
     @configured(GloVeOptions)
@@ -117,9 +117,6 @@ class GloVe(Method):
             blocks.append(Block.of(rows, columns, its_row, its_column, log[its], f[its]))
         return blocks
 
-    def state(self) -> Mapping[str, Tensor]:
-        return {"parameters": self.parameters, "squares": self.squares}
-
     def vectors(self) -> Tensor:
         return self.parameters[:, self.place, : self.dim].sum(0)
 
@@ -129,18 +126,16 @@ class GloVe(Method):
         order = torch.randperm(len(self.blocks), generator=random).tolist()
         begin, end = (len(order) * k // self.epoch for k in (part, part + 1))
         blocks = [self.blocks[n] for n in order[begin:end]]
-        loss = sum(map(self._descend, blocks))
+        loss = 0.0
+        for block in blocks:  # a step of AdaGrad on each
+            places = (0, block.rows), (1, block.columns)
+            part, *gradients = glove(self.parameters[places[0]], self.parameters[places[1]], block)
+            loss += part
+            for place, gradient in zip(places, gradients, strict=True):
+                gradient *= self.lr
+                self.squares[place] += gradient**2
+                self.parameters[place] -= gradient.mul_(self.squares[place].rsqrt())
         return {"train/loss": loss / max(1, sum(len(block.f) for block in blocks))}
-
-    def _descend(self, block: Block) -> float:
-        """One step of AdaGrad on a block; returns its part of J."""
-        places = (0, block.rows), (1, block.columns)
-        loss, *gradients = glove(self.parameters[places[0]], self.parameters[places[1]], block)
-        for place, gradient in zip(places, gradients, strict=True):
-            gradient *= self.lr
-            self.squares[place] += gradient**2
-            self.parameters[place] -= gradient.mul_(self.squares[place].rsqrt())
-        return loss
 
 
 def glove(w: Tensor, w_: Tensor, block: Block) -> tuple[float, Tensor, Tensor]:

@@ -43,12 +43,6 @@ class Band:
         empty = csr(starts, place.flatten(), torch.zeros(place.numel()), (B * T, B * U))
         return cls((B, T, L), empty.to(device), place.to(device), word.to(device))
 
-    def dots(self, w: Tensor, c: Tensor) -> Tensor:
-        """(B, T, d), (B, T + 2L, d) -> (B, T, 2L + 1) scalar products of words and places."""
-        B, T, L = self.shape
-        products = torch.sparse.sampled_addmm(self.empty.to(w.dtype), w.flatten(0, 1), c.flatten(0, 1).mT, beta=0)
-        return products.values().view(B, T, 2 * L + 1)
-
     def to_words(self, weights: Tensor, c: Tensor) -> Tensor:
         """(B, T, 2L + 1), (B, T + 2L, d) -> (B, T, d) Σ_k weights[i, k] c[i + k]."""
         return _sums(self.place, weights, c).view(len(c), -1, c.shape[-1])
@@ -79,7 +73,8 @@ def skipgram(
         k: negative samples of a pair.
     """
     band = Band.of(*w.shape[:2], near.shape[2] // 2, w.device)
-    positive, negative = band.dots(w, c), w @ n.mT  # (B, T, 2L + 1), (B, T, S)
+    products = torch.sparse.sampled_addmm(band.empty.to(w.dtype), w.flatten(0, 1), c.flatten(0, 1).mT, beta=0)
+    positive, negative = products.values().view(near.shape), w @ n.mT  # (B, T, 2L + 1), (B, T, S)
     weight = near.sum(2, keepdim=True) * (k / n.shape[1])
     loss = measured and -(near * F.logsigmoid(positive)).sum() - (weight * F.logsigmoid(-negative)).sum()
     push = positive.sigmoid_().sub_(1).mul_(near)  # d loss / d positive

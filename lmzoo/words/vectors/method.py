@@ -1,7 +1,8 @@
 """What every method for word vectors does."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -79,6 +80,7 @@ class Method:
         words: V words, known after `start`.
         matrix: (V, d) float32 vectors, unless `vectors` computes them. Where `start` finds them, the one step does
             nothing.
+        saved: the names of the tensors that steps change.
         any_device: whether steps compute on any device, and not on a CPU alone.
         device: set before `start`.
         open_vectors: from the option that names the run of a language model and its folder to the model's vectors of
@@ -87,6 +89,7 @@ class Method:
 
     steps: int = 1
     epoch: int = 1
+    saved: ClassVar[Sequence[str]] = ()
     any_device: bool = False
     device: torch.device = torch.device("cpu")
     open_vectors: Callable[[str, str], Mapping[str, Tensor]]
@@ -108,7 +111,7 @@ class Method:
 
     def state(self) -> Mapping[str, Tensor]:
         """What steps change; a resumed run copies into these tensors what they were."""
-        return {}
+        return {name: getattr(self, name) for name in self.saved}
 
     def vectors(self) -> Tensor:
         """(V, d) float32, after the last step."""

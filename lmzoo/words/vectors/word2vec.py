@@ -9,8 +9,7 @@ get the sum of their steps, cut to what `CAP` of them would give.
 
 import heapq
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import torch
 from torch import Tensor
@@ -88,23 +87,10 @@ class Word2VecOptions(MethodOptions):
     """initial learning rate, which falls linearly to `LAST_RATE` of it, almost 0."""
 
 
-class Batch(NamedTuple):
-    """Blocks of text.
-
-    Attributes:
-        tokens: (B, T + 2L) the words of each block, with L on either side.
-        near: (B, T, 2L + 1) whether a word L before … L after is a context: 1 or 0.
-        noise: (B, S) drawn words.
-    """
-
-    tokens: Tensor
-    near: Tensor
-    noise: Tensor
-
-
 class Word2Vec(Method):
     """What skip-gram and CBOW share: the text, its order, and the steps."""
 
+    saved = ("W", "C")
     any_device = True
 
     @configured(Word2VecOptions)
@@ -131,9 +117,6 @@ class Word2Vec(Method):
         self.distance = torch.arange(-o.window, o.window + 1).abs()
         self.distance[o.window] = o.window + 1  # a word is not its context
         self.read: tuple[int, Tensor, Tensor] | None = None
-
-    def state(self) -> Mapping[str, Tensor]:
-        return {"W": self.W, "C": self.C}
 
     def vectors(self) -> Tensor:
         return self.W
@@ -171,18 +154,24 @@ class Word2Vec(Method):
         near = self._near(lines[this], random)
         batches = zip(*(part.split(BLOCKS) for part in (tokens[this], near, noise)), strict=True)
         for i, parts in enumerate(batches):
-            batch = Batch._make(part.to(self.device) for part in parts)
+            blocks, context, drawn = (part.to(self.device) for part in parts)
             measured = i % MEASURED == 0
-            loss += self.descend(batch, rate, measured)
-            terms += measured and int(self.terms(batch.near).sum())
+            loss += self.descend(blocks, context, drawn, rate, measured)
+            terms += measured and int(self.terms(context).sum())
         if loss > DIVERGED * max(1, terms):
             problem = f"method.lr={self.options.lr}: training diverges (loss {loss / terms:.3g} nats)"
             raise UserError(problem, "lower it, and choose another run_dir")
         return {"train/loss": loss / max(1, terms), "train/learning_rate": rate}
 
     @abstractmethod
-    def descend(self, batch: Batch, rate: float, measured: bool) -> float:
-        """One step down the gradient of a batch's loss; returns the loss, Σ of its `terms` in nats, if ``measured``."""
+    def descend(self, tokens: Tensor, near: Tensor, noise: Tensor, rate: float, measured: bool) -> float:
+        """One step down the gradient of a batch's loss; returns the loss, Σ of its `terms` in nats, if ``measured``.
+
+        Args:
+            tokens: (B, T + 2L) the words of each block, with L on either side.
+            near: (B, T, 2L + 1) whether a word L before … L after is a context: 1 or 0.
+            noise: (B, S) drawn words.
+        """
 
     def terms(self, near: Tensor) -> Tensor:
         """1 for each term of the loss of a batch, 0 elsewhere: for each word and context."""
@@ -210,22 +199,22 @@ class SkipGram(Word2Vec):
         """Take ``rate`` times the (…, d) gradients of the vectors of (…) words off what they are made of."""
         self._add(self.W, words, gradient, rate)
 
-    def descend(self, batch: Batch, rate: float, measured: bool) -> float:
+    def descend(self, tokens: Tensor, near: Tensor, noise: Tensor, rate: float, measured: bool) -> float:
         L = self.options.window
         if not self.options.negative:
-            words, near = batch.tokens.unfold(1, 2 * L + 1, 1).flatten(0, 1), batch.near.flatten(0, 1)
-            predicted = batch.tokens[:, L : L + T].flatten()
+            words, near = tokens.unfold(1, 2 * L + 1, 1).flatten(0, 1), near.flatten(0, 1)
+            predicted = tokens[:, L : L + T].flatten()
             nodes, signs = self.nodes[predicted], self.signs[predicted]
             w, u = self.of_words(words), F.embedding(nodes, self.C)
             loss, to_w, to_node = hierarchical(w, u, signs, near, measured)
             self.learn(words, to_w, rate)
             self._add(self.C, nodes, to_node, rate)
             return loss
-        words = batch.tokens[:, L : L + T]
-        w, c, n = self.of_words(words), F.embedding(batch.tokens, self.C), F.embedding(batch.noise, self.C)
-        loss, to_w, to_c, to_n = skipgram(w, c, n, batch.near, self.options.negative, measured)
+        words = tokens[:, L : L + T]
+        w, c, n = self.of_words(words), F.embedding(tokens, self.C), F.embedding(noise, self.C)
+        loss, to_w, to_c, to_n = skipgram(w, c, n, near, self.options.negative, measured)
         self.learn(words, to_w, rate)
-        contexts = torch.cat([batch.tokens, batch.noise], 1)
+        contexts = torch.cat([tokens, noise], 1)
         self._add(self.C, contexts, torch.cat([to_c, to_n], 1), rate)
         return loss
 
@@ -243,15 +232,15 @@ class CBOW(Word2Vec):
     def __init__(self, options: CBOWOptions):
         super().__init__(**options.inherited(Word2VecOptions))
 
-    def descend(self, batch: Batch, rate: float, measured: bool) -> float:
+    def descend(self, tokens: Tensor, near: Tensor, noise: Tensor, rate: float, measured: bool) -> float:
         L = self.options.window
-        words = batch.tokens[:, L : L + T]
-        number = batch.near.sum(2, keepdim=True)  # of contexts
+        words = tokens[:, L : L + T]
+        number = near.sum(2, keepdim=True)  # of contexts
         has_context = number.clamp(max=1)[:, :, 0]
         band = Band.of(len(words), T, L, words.device)
-        h = band.to_words(batch.near / number.clamp(min=1), F.embedding(batch.tokens, self.W))  # (B, T, d)
+        h = band.to_words(near / number.clamp(min=1), F.embedding(tokens, self.W))  # (B, T, d)
         if self.options.negative:
-            predicted = torch.cat([words.flatten(), batch.noise.flatten()])
+            predicted = torch.cat([words.flatten(), noise.flatten()])
             c = F.embedding(predicted, self.C)
             loss, to_h, to_c = cbow(h, c, has_context, self.options.negative, measured)
             self._add(self.C, predicted, to_c, rate)
@@ -261,8 +250,8 @@ class CBOW(Word2Vec):
             loss, to_h, to_node = hierarchical(h, F.embedding(nodes, self.C), signs, weight, measured)
             to_h = to_h.view(*words.shape, -1)
             self._add(self.C, nodes, to_node, rate)
-        to_contexts = band.to_places(batch.near, to_h)  # in full for each context, as in word2vec.c
-        self._add(self.W, batch.tokens, to_contexts, rate)
+        to_contexts = band.to_places(near, to_h)  # in full for each context, as in word2vec.c
+        self._add(self.W, tokens, to_contexts, rate)
         return loss
 
     def terms(self, near: Tensor) -> Tensor:

@@ -122,10 +122,6 @@ class WordVectors:
         """The row of a word, or of one that differs in its case alone; None where neither has a vector."""
         return self.index.get(word, self.lower.get(word.lower()))
 
-    def neighbours(self, row: int, count: int) -> list[tuple[str, float]]:
-        """The ``count`` words with the largest cosine, and the cosine of each, nearest first; the word itself not."""
-        return self._nearest(self.unit[row], [self.words[row]], count)
-
 
 def unit(matrix: Tensor) -> Tensor:
     """(…, d) vectors, each divided by its length."""

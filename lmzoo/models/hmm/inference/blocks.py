@@ -129,5 +129,4 @@ def forward(belief: Tensor, tiles: Tensor, pair: Tensor, emission: Tensor) -> tu
 def forward_pass(belief: Tensor, tiles: Tensor, pair: Tensor, emission: Tensor) -> tuple[Tensor, Tensor]:
     """`forward` with the log-beliefs of all steps, (T + 1, B, S); the first is the one before the window."""
     with torch.autocast(tiles.device.type, enabled=False):
-        result: Any = _Forward.apply(belief, tiles, pair, emission)
-    return result
+        return _Forward.apply(belief, tiles, pair, emission)

@@ -89,8 +89,7 @@ def forward(prior: Tensor, transition: Tensor, emission: Tensor) -> tuple[Tensor
     Returns:
         (B, T) log p(x_t | x_<t) and the (B, Z) log-belief after the last token; differentiable as in `blocks.forward`.
     """
-    result: Any = _Scaled.apply(prior, transition, emission)
-    logprobs, belief, accurate = result
+    logprobs, belief, accurate = _Scaled.apply(prior, transition, emission)
     if accurate:
         return logprobs, belief
     score = prior + emission[:, 0]

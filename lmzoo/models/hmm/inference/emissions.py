@@ -4,8 +4,6 @@ Chiu and Rush 2020. Log-probabilities are in nats. Nothing of size MS × V is st
 words.
 """
 
-from typing import NamedTuple
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -15,21 +13,13 @@ from lmzoo.numerics.gpu_sync import TensorCache, on_host
 from lmzoo.numerics.precision import at_least_float32
 
 
-class _Slots(NamedTuple):
-    """Where `emission_table` puts the words of each cluster."""
-
-    shapes: list[tuple[int, int]]
-    """Clusters and words of each batched product, padding included."""
-    words: Tensor
-    """(N,) the word in each slot; V in padding."""
-    label: Tensor
-    """The cluster of each row."""
-    slot: Tensor
-    """(V,) the slot of each word."""
-
-
 @TensorCache
-def _slots(cluster: Tensor) -> _Slots:
+def _slots(cluster: Tensor) -> tuple[list[tuple[int, int]], Tensor, Tensor, Tensor]:
+    """Where `emission_table` puts the words of each cluster.
+
+    Returns: clusters and words of each batched product, padding included; (N,) the word in each slot, V in padding; the
+        cluster of each row; and (V,) the slot of each word.
+    """
     device, cluster, V = cluster.device, on_host(cluster), len(cluster)
     members, label = group(cluster, int(cluster.bincount().max()))  # a row for each cluster that has words
     sizes = (members < V).sum(1)
@@ -39,7 +29,7 @@ def _slots(cluster: Tensor) -> _Slots:
     words = torch.cat([members[some, :width].flatten() for some, (_, width) in zip(rows, shapes, strict=True)])
     present = (words < V).nonzero()[:, 0]
     slot = torch.empty_like(cluster).scatter(0, words[present], present)
-    return _Slots(shapes, words.to(device), label[torch.cat(rows)].to(device), slot.to(device))
+    return shapes, words.to(device), label[torch.cat(rows)].to(device), slot.to(device)
 
 
 def emission_table(H: Tensor, W: Tensor, bias: Tensor, cluster: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from torch import Tensor
 
-from lmzoo.numerics.ragged import ranges
+from lmzoo.numerics.sparse import ranges
 
 
 def group(labels: Tensor, size: int) -> tuple[Tensor, Tensor]:

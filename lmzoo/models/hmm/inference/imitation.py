@@ -3,8 +3,6 @@
 Hinton, Vinyals & Dean, "Distilling the knowledge in a neural network", 2015, https://arxiv.org/abs/1503.02531
 """
 
-from typing import NamedTuple
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -14,21 +12,12 @@ from lmzoo.numerics.gpu_sync import on_host, to_device_async
 from lmzoo.protocol.abilities import TeacherPredictions
 
 
-class ForwardPass(NamedTuple):
-    """What an HMM of M clusters of K states believed before each of the tokens of a (B, T) window, in nats."""
-
-    source: Tensor
-    """(B, T) the cluster of the token before, M at the start."""
-    beliefs: Tensor
-    """(T + 1, B, K) log p(z_t | x_≤t), first that before the window."""
-    emission: Tensor
-    """(B, T, K) log p(x_t | z_t)."""
-
-
 def cross_entropy(
     taught: TeacherPredictions,
     tokens: Tensor,
-    forward_pass: ForwardPass,
+    source: Tensor,
+    beliefs: Tensor,
+    emitted: Tensor,
     arrival: Tensor,
     emission: Tensor,
     cluster: Tensor,
@@ -42,7 +31,9 @@ def cross_entropy(
     Args:
         taught: q.
         tokens: (B, T).
-        forward_pass: of these tokens.
+        source: (B, T) the cluster of the token before each, M at the start.
+        beliefs: (T + 1, B, K) log p(z_t | x_≤t) over the K states of a cluster, first that before the window.
+        emitted: (B, T, K) log p(x_t | z_t).
         arrival: (M + 1, K, M) log p(c | z), the last row that of a sentence's start.
         emission: (V, K) log p(w | z) under the states of w's cluster.
         cluster: (V,) the cluster of each word.
@@ -60,18 +51,18 @@ def cross_entropy(
         to_device_async(part, tokens.device) for part in (of[order], cluster[words], inside[order], words)
     )
 
-    belief = forward_pass.beliefs[:-1].transpose(0, 1).reshape(N, K)[rows].exp()
-    places = forward_pass.source.flatten()[rows, None] * K + torch.arange(K, device=tokens.device)
+    belief = beliefs[:-1].transpose(0, 1).reshape(N, K)[rows].exp()
+    places = source.flatten()[rows, None] * K + torch.arange(K, device=tokens.device)
     clusters = F.embedding_bag(places, arrival.exp().flatten(0, 1), mode="sum", per_sample_weights=belief)
     total = -(taught.clusters[rows] * _log(clusters)).sum()
 
-    filtered = forward_pass.beliefs[1:].transpose(0, 1).reshape(N, K)[rows]
-    prior = (filtered - forward_pass.emission.reshape(N, K)[rows]).softmax(1)  # p(z_t | x_<t, c_t)
-    emitted = emission.exp()[words]
+    filtered = beliefs[1:].transpose(0, 1).reshape(N, K)[rows]
+    prior = (filtered - emitted.reshape(N, K)[rows]).softmax(1)  # p(z_t | x_<t, c_t)
+    probabilities = emission.exp()[words]
     if tokens.is_cuda:  # all rows with all words: more numbers, but few kernels
         q = taught.within(rows, words).masked_fill(own[:, None] != others, -torch.inf).softmax(1)
-        return (total - (q * _log(prior @ emitted.T)).sum()) / max(1, len(inside))
-    parts = zip(rows.split(many), prior.split(many), words.split(sizes), emitted.split(sizes), strict=True)
+        return (total - (q * _log(prior @ probabilities.T)).sum()) / max(1, len(inside))
+    parts = zip(rows.split(many), prior.split(many), words.split(sizes), probabilities.split(sizes), strict=True)
     for r, p, w, e in parts:
         if len(r) and len(w) > 1:
             total = total - (taught.within(r, w).softmax(1) * _log(p @ e.T)).sum()

@@ -117,8 +117,7 @@ def tiles(P: Tensor, Q: Tensor, source: Tensor, target: Tensor) -> Tensor:
     """
     half = autocast_type(P)
     with torch.autocast(P.device.type, enabled=False):
-        result: Any = _Tiles.apply(P, Q, source, target, half)
-    return result
+        return _Tiles.apply(P, Q, source, target, half)
 
 
 def block_tiles(P: Tensor, Q: Tensor, source: Tensor, target: Tensor) -> Tensor:

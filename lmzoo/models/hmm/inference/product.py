@@ -95,12 +95,15 @@ class Product:
         """Whether t words are allowed."""
         return self.shortest <= t and (self.longest is None or t <= self.longest)
 
-    def edge_counts(self) -> Tensor:
-        """(E, Z) log γ, the expected number of uses of each edge by each state, given the pattern."""
+    def word_counts(self) -> Tensor:
+        """(E, V) the expected number of uses of each edge by each word, given the pattern."""
+        if not len(self.kind):
+            return self.mass.new_zeros(0, len(self.classes))
         prior = self.chain.start.new_full(self.messages.shape[1:], -torch.inf)
         prior[0] = self.chain.start
-        mass, counts, t = self.mass[self.kind], prior.new_full((len(self.kind), prior.shape[1]), -torch.inf), 1
-        while len(self.kind) and t <= (LONGEST_SENTENCE if self.longest is None else self.longest):
+        mass, t = self.mass[self.kind], 1
+        counts = torch.full_like(mass, -torch.inf)  # (E, Z) log γ
+        while t <= (LONGEST_SENTENCE if self.longest is None else self.longest):
             used = prior[self.source] + mass
             further = used + self.message(t)[self.target] - self.logprob
             counts = torch.logaddexp(counts, further)
@@ -108,13 +111,7 @@ class Product:
                 break
             prior = self.chain.step_forward(log_sums(used, self.target, self.states), self.left)
             t += 1
-        return counts
-
-    def word_counts(self) -> Tensor:
-        """(E, V) the expected number of uses of each edge by each word, given the pattern."""
-        if not len(self.kind):
-            return self.mass.new_zeros(0, len(self.classes))
-        weights = self.edge_counts() - self.mass[self.kind].where(self.mass[self.kind] > -torch.inf, 0.0)
+        weights = counts - mass.where(mass > -torch.inf, 0.0)
         allowed = torch.nn.functional.pad(self.kinds[self.kind], (0, 1))[:, self.classes]  # (E, V), never <eos>
         return self.chain.words(weights).exp().where(allowed, 0.0)
 

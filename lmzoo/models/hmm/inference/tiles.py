@@ -93,8 +93,7 @@ def transition_tiles(U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Te
     Returns:
         (P, S, S) log-probabilities, [p, i, j] from state i of source[p] to state j of target[p].
     """
-    tiles: Any = _TransitionTiles.apply(*in_autocast_type(U, V), source, target)
-    return tiles
+    return _TransitionTiles.apply(*in_autocast_type(U, V), source, target)
 
 
 def normaliser(U: Tensor, V: Tensor) -> Tensor:
@@ -184,5 +183,4 @@ def local_tiles(arrival: Tensor, U: Tensor, V: Tensor, source: Tensor, target: T
     Returns:
         (P, S, S) log-probabilities.
     """
-    tiles: Any = _LocalTiles.apply(arrival, *in_autocast_type(U, V), source, target)
-    return tiles
+    return _LocalTiles.apply(arrival, *in_autocast_type(U, V), source, target)

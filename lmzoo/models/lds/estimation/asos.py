@@ -121,24 +121,16 @@ def _observations_with_filtered(
     XY = [YX[0].mT]
     for k in range(1, L + 1):
         XY.append(H @ XY[-1] + W.mT @ T[k])  # (2)
-    last = _last_lag(A, H, W, GA, powers[2 * L + 1], XY[L] @ W)
+    # XX_L is A XX_L Hᵀ + XY_L Kᵀ by (3) and (4), and XY_L Kᵀ contains XX_L, too: H^{2L+1} XX_Lᵀ (CA)ᵀ Kᵀ
+    last = term = sylvester(A, H, XY[L] @ W)
+    for _ in range(60):
+        term = sylvester(A, H, powers[2 * L + 1] @ (GA @ term).mT @ W)
+        last = last + term
+        if bool(term.norm() <= torch.finfo(last.dtype).eps * last.norm()):
+            break
     YX = [YX[k] + GA @ last @ powers[L + 1 - k].mT for k in range(L + 1)]
     XY = [XY[k] + powers[L + 1 + k] @ (GA @ last).mT for k in range(L + 1)]
     return YX, XY, last
-
-
-def _last_lag(A: Tensor, H: Tensor, W: Tensor, GA: Tensor, power: Tensor, constant: Tensor) -> Tensor:
-    """XX_L, which by (3) and (4) is A XX_L Hᵀ + XY_L Kᵀ.
-
-    XY_L Kᵀ contains XX_L as well: it is ``constant`` + H^{2L+1} XX_Lᵀ (CA)ᵀ Kᵀ. ``power`` is H^{2L+1}.
-    """
-    X = term = sylvester(A, H, constant)
-    for _ in range(60):
-        term = sylvester(A, H, power @ (GA @ term).mT @ W)
-        X = X + term
-        if bool(term.norm() <= torch.finfo(X.dtype).eps * X.norm()):
-            break
-    return X
 
 
 def m_step(expectations: Expectations) -> LDS:
