@@ -13,7 +13,7 @@ from lmzoo.core.files import write_output
 from lmzoo.core.options import Size
 from lmzoo.reports.table import aligned, csv_bytes
 from lmzoo.words.vectors.formats import read_vectors
-from lmzoo.words.vectors.measures import Pairs, Questions
+from lmzoo.words.vectors.measures import Pairs, Questions, answered, read_questions
 from lmzoo.words.vectors.word_vectors import WordVectors
 
 COLUMNS = ("vectors", "set", "measure", "value", "covered", "of", "neighbour")
@@ -28,7 +28,7 @@ def probe(name: str, vectors: WordVectors, sets: Sequence[Pairs], questions: Que
     for pairs in sets:
         rho, covered, number = pairs.measure(judged)
         rows.append((name, pairs.name, "spearman", None if math.isnan(rho) else rho, covered, number))
-    for section, add, mul, covered, number in questions.measure(vectors) if questions else ():
+    for section, add, mul, covered, number in answered(questions, vectors) if questions else ():
         for measure, right in (("3CosAdd", add), ("3CosMul", mul)):
             rows.append((name, section, measure, right / covered if covered else None, covered, number))
     return [dict(zip(COLUMNS, (*row, None), strict=True)) for row in rows]
@@ -99,7 +99,7 @@ def main() -> int:
         if not sets and analogies is None:
             problem = "no similarity sets and no analogies are there"
             raise UserError(problem, "name them: --sets FILE …, --analogies FILE")
-        pairs, questions = [Pairs.read(file) for file in sets], Questions.read(analogies) if analogies else None
+        pairs, questions = [Pairs.read(file) for file in sets], read_questions(analogies) if analogies else None
         tables["covered"] = rows = [row for each in opened.items() for row in probe(*each, pairs, questions)]
         few = {f"{r['covered']} of {r['set']} under {r['vectors']}": r for r in rows if 0 < r["covered"] < FEW}
         warn(f"fewer than {FEW} are covered, so their figures are mostly noise: {', '.join(few)}" if few else None)

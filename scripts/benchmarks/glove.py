@@ -120,7 +120,7 @@ def main() -> None:
         theirs = time.process_time() - started
         for tool, seconds, matrix in (("lmzoo", ours, method.vectors()), ("C", theirs, loop.vectors())):
             vectors = WordVectors(text.words, matrix)
-            figures = ", ".join(f"{pairs.name} {pairs.measure(vectors).rho:.3f}" for pairs in sets)
+            figures = ", ".join(f"{pairs.name} {pairs.measure(vectors)[0]:.3f}" for pairs in sets)
             speed = o["epochs"] * len(X.row) / seconds
             print(f"{tool} seed {seed}: {seconds:.1f} s, {speed:,.0f} updates/s, {figures}", flush=True)
 

@@ -91,7 +91,7 @@ def main() -> None:
             for tool, learn in (("lmzoo", ours), ("gensim", gensims)):
                 vectors, speed = learn(arguments.text, options, seed)
                 speeds[tool].append(speed)
-                figures = ", ".join(f"{pairs.name} {pairs.measure(vectors).rho:.3f}" for pairs in sets)
+                figures = ", ".join(f"{pairs.name} {pairs.measure(vectors)[0]:.3f}" for pairs in sets)
                 print(f"{name} {tool} seed {seed}: {speed:,.0f} words/s, {figures}", flush=True)
         medians = {tool: statistics.median(each) for tool, each in speeds.items()}
         print(f"{name}: medians {medians['lmzoo']:,.0f} and {medians['gensim']:,.0f} words/s, ratio "

@@ -4,7 +4,7 @@ Chiu and Rush, "Scaling Hidden Markov Language Models", EMNLP 2020, https://acla
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, ClassVar, Literal, NamedTuple, Protocol
 
 import torch
@@ -85,17 +85,6 @@ class BlockHMMOptions(Options):
     """number of epochs of training on these states."""
 
 
-class Distributions(Protocol):
-    """What makes start, emission and transition probabilities of parameters; a module."""
-
-    together: int
-    """How many consecutive states of a cluster state dropout leaves out together; a divisor of S."""
-
-    def __call__(self, states: Tensor, cluster: Tensor) -> tuple[Tensor, Tensor, Transitions]:
-        """The last three of `BlockTables`, as if there were only these (M, K) states, in whole groups of `together`."""
-        ...
-
-
 class BlockHMM(LanguageModel):
     """An HMM with M clusters, each of S hidden states and of some words.
 
@@ -118,7 +107,11 @@ class BlockHMM(LanguageModel):
     """Options that must be multiples of the parent's values."""
     cluster: Tensor
     """(V,) int64 the cluster of each word."""
-    distributions: Distributions
+    distributions: Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Transitions]]
+    """A module that makes of (M, K) states and of `cluster` the last three of `BlockTables`, as if there were only
+    these states, in whole groups of `together`."""
+    together: int = 1
+    """How many consecutive states of a cluster state dropout leaves out together; a divisor of S."""
     encoder: tuple[Encoder] | None = None
     """The model to distil from, until that is done; in a tuple, as it is no part of this one."""
 
@@ -295,7 +288,7 @@ class BlockHMM(LanguageModel):
         return torch.stack([share[c] @ transitions.leaving(c).exp().sum(2) for c in range(self.clusters)])
 
     def tables(self) -> BlockTables:
-        M, S, together = self.clusters, self.size, self.distributions.together
+        M, S, together = self.clusters, self.size, self.together
         active = torch.arange(S, device=self.device).expand(M + 1, S)
         groups = active.view(M + 1, -1, together)
         keep = max(1, round(groups.shape[1] * (1 - self.options.state_dropout)))

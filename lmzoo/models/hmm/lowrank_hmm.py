@@ -167,6 +167,8 @@ class LowRankHMM(BlockHMM):
     def __init__(self, vocabulary_size: int, options: LowRankHMMOptions):
         super().__init__(vocabulary_size, options)
         self.distributions = NeuralDistributions(vocabulary_size, options, LowRankTransitions)
+        if options.block_features:
+            self.together = options.states // options.features
 
     def hidden_chain(self) -> HiddenChain:
         tables: BlockTables = self.current_tables()

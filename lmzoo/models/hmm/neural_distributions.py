@@ -24,8 +24,6 @@ class NeuralTransitions(nn.Module, ABC):
         scale: the standard deviation of the numbers in the vectors v_j of fresh states as destination.
     """
 
-    together = 1
-
     def __init__(self, options: BlockHMMOptions, origin: nn.Module, scale: float):
         super().__init__()
         self.add_networks(options)
@@ -77,7 +75,6 @@ class NeuralDistributions(nn.Module):
         self.origin, self.emission = state_vectors(options), state_network(options)
         self.word = nn.Linear(options.dim, vocabulary_size)
         self.transitions = transitions(options, self.origin)
-        self.together = self.transitions.together
 
     def forward(self, states: Tensor, cluster: Tensor) -> tuple[Tensor, Tensor, Transitions]:
         e = self.origin(states)  # (M, K, d)

@@ -72,8 +72,6 @@ class Tabulated(NamedTuple):
 class TableDistributions(nn.Module):
     """Every start, transition and emission probability has a logit of its own, at first drawn from N(0, 1)."""
 
-    together = 1
-
     def __init__(self, vocabulary_size: int, options: BlockHMMOptions):
         super().__init__()
         Z, self.size = options.states, options.states // options.clusters

@@ -5,10 +5,9 @@ vector is left out and counted. An answer is any word of the vocabulary but thos
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -27,22 +26,8 @@ EPSILON = 0.001
 """ε of 3CosMul."""
 
 
-class Similarity(NamedTuple):
-    """Spearman's ρ of cosines and judgements, over the pairs whose words both have vectors; NaN below three."""
-
-    rho: float
-    covered: int
-    pairs: int
-
-
-class Analogies(NamedTuple):
-    """Questions of a section that are answered right, of those whose words all have vectors."""
-
-    section: str
-    cos_add: int
-    cos_mul: int
-    covered: int
-    questions: int
+Questions = Mapping[str, Sequence[tuple[str, ...]]]
+"""Analogies "a is to a* as b is to b*" by section, in lower case."""
 
 
 @dataclass(frozen=True)
@@ -74,12 +59,15 @@ class Pairs:
             judged.append(float(score))
         return cls(decompressed_name(file).stem, pairs, judged)
 
-    def measure(self, vectors: WordVectors) -> Similarity:
-        """Spearman's correlation of the pairs' cosines with what people judged."""
+    def measure(self, vectors: WordVectors) -> tuple[float, int, int]:
+        """Spearman's ρ of cosines and judgements, over the pairs whose words both have vectors; NaN below three.
+
+        Returns: ρ, the number of these pairs, and that of all.
+        """
         covered, rows = vectors.lower_rows(self.pairs, 2)
         cosines = (vectors.unit[rows[:, 0]] * vectors.unit[rows[:, 1]]).sum(1)
         rho = spearman(cosines, torch.tensor([self.judged[i] for i in covered]))
-        return Similarity(rho, len(covered), len(self.pairs))
+        return rho, len(covered), len(self.pairs)
 
 
 def spearman(x: Tensor, y: Tensor) -> float:
@@ -96,37 +84,34 @@ def ranks(values: Tensor) -> Tensor:
     return (last - (count - 1) / 2)[place]
 
 
-@dataclass(frozen=True)
-class Questions:
-    """Analogies "a is to a* as b is to b*" by section, in lower case."""
+def read_questions(file: Path) -> Questions:
+    """word2vec's format, four words a line below lines ``: SECTION``; a UserError that names another line."""
+    sections: dict[str, list[tuple[str, ...]]] = {}
+    section = decompressed_name(file).stem
+    for number, line in enumerate(read_lines(file), start=1):
+        words = tuple(line.lower().split())
+        if words[:1] == (":",):
+            section = " ".join(words[1:])
+        elif len(words) == 4:
+            sections.setdefault(section, []).append(words)
+        elif words:
+            raise UserError(f"{file}, line {number}: '{shortened(line, 40)}' is not four words")
+    return sections
 
-    sections: dict[str, list[tuple[str, ...]]]
 
-    @classmethod
-    def read(cls, file: Path) -> "Questions":
-        """word2vec's format, four words a line below lines ``: SECTION``; a UserError that names another line."""
-        sections: dict[str, list[tuple[str, ...]]] = {}
-        section = decompressed_name(file).stem
-        for number, line in enumerate(read_lines(file), start=1):
-            words = tuple(line.lower().split())
-            if words[:1] == (":",):
-                section = " ".join(words[1:])
-            elif len(words) == 4:
-                sections.setdefault(section, []).append(words)
-            elif words:
-                raise UserError(f"{file}, line {number}: '{shortened(line, 40)}' is not four words")
-        return cls(sections)
+def answered(questions: Questions, vectors: WordVectors) -> list[tuple[str, int, int, int, int]]:
+    """The questions of each section, and of all as ``total``, that are answered right.
 
-    def measure(self, vectors: WordVectors) -> list[Analogies]:
-        """The right answers of each section, and ``total`` of all."""
-        sections = []
-        for section, questions in self.sections.items():
-            covered, rows = vectors.lower_rows(questions, 4)
-            right = [part[:, 3:] == scores(vectors.unit, part[:, :3]).argmax(2).T for part in rows.split(QUESTIONS)]
-            add, mul = torch.cat(right).sum(0).tolist() if right else (0, 0)
-            sections.append(Analogies(section, add, mul, len(covered), len(questions)))
-        total = (sum(part[column] for part in sections) for column in range(1, 5))
-        return [*sections, Analogies("total", *total)]
+    Returns: the name of each, those that are right by 3CosAdd and by 3CosMul, those whose words all have vectors, and
+        all.
+    """
+    rows = []
+    for section, asked in questions.items():
+        covered, words = vectors.lower_rows(asked, 4)
+        right = [part[:, 3:] == scores(vectors.unit, part[:, :3]).argmax(2).T for part in words.split(QUESTIONS)]
+        add, mul = torch.cat(right).sum(0).tolist() if right else (0, 0)
+        rows.append((section, add, mul, len(covered), len(asked)))
+    return [*rows, ("total", *(sum(row[column] for row in rows) for column in range(1, 5)))]
 
 
 def scores(unit: Tensor, questions: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ def test_dropout_keeps_its_share_of_every_cluster_and_all_states_are_back_in_eva
     build, size, dropout, expected, monkeypatch
 ):
     model = build(states=3 * size, state_dropout=dropout)
-    together = model.distributions.together
+    together = model.together
     monkeypatch.setattr(type(model.distributions), "forward", lambda *_: [None] * 3)  # takes long, and draws nothing
     draws = torch.stack([model.tables().active[:3] for _ in range(200)])  # (200, M, K)
     in_groups = getattr(model.options, "block_features", False) and size % 2 == 0

@@ -12,7 +12,7 @@ from lmzoo.commands.probe import neighbours, probe
 from lmzoo.core.errors import UserError
 from lmzoo.words.vectors.fasttext import buckets_of
 from lmzoo.words.vectors.formats import read_vectors
-from lmzoo.words.vectors.measures import Pairs, Questions
+from lmzoo.words.vectors.measures import Pairs
 
 ENTRIES = [("</s>", 0), ("Sun", 0), ("naïve", 0), ("__label__x", 1)]
 WORDS, BUCKETS, LENGTHS = ["</s>", "Sun", "naïve"], 11, (2, 3)
@@ -66,7 +66,7 @@ def test_words_without_n_grams_have_no_vectors(file: Path):
 
 def test_similarity_and_neighbours_are_of_unknown_words_too_but_no_analogies(file: Path):
     sets = [Pairs("set", [("sun", "sunny"), ("naïve", "sunny"), ("sun", "naïve")], [1.0, 2.0, 3.0])]
-    questions = Questions({"section": [("sun", "naïve", "sun", "sunny")]})
+    questions = {"section": [("sun", "naïve", "sun", "sunny")]}
     rows = probe("m", read_vectors(file), sets, questions)
     assert [(row["covered"], row["of"]) for row in rows] == [(3, 3), *[(0, 1)] * 4]
     assert rows[0]["value"] is not None

@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 
 from lmzoo.core.errors import UserError
 from lmzoo.words.vectors.formats import Format, encoded, read_vectors
-from lmzoo.words.vectors.measures import EPSILON, Pairs, Questions, scores, spearman
+from lmzoo.words.vectors.measures import EPSILON, Pairs, answered, read_questions, scores, spearman
 from lmzoo.words.vectors.word_vectors import WordVectors, unit
 
 
@@ -59,7 +59,7 @@ def test_pairs_are_parted_by_one_sign_and_have_a_number(tmp_path: Path):
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"a b 1\n"))
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"a b c d\n"))
     assert Pairs.read(tmp_path / "a.txt.gz").name == "a"
-    assert list(Questions.read(tmp_path / "b.txt.gz").sections) == ["b"]
+    assert list(read_questions(tmp_path / "b.txt.gz")) == ["b"]
     for line in (
         "love\tsex\t6,77",
         "love;sex;6,77",
@@ -96,7 +96,7 @@ def test_a_word_is_found_as_it_is_or_in_another_case():
 def test_a_parallelogram_is_answered_right():
     matrix = torch.tensor([[1.0, 0, 1], [1, 0, -1], [0, 1, 1], [0, 1, -1], [3, 1, 0.1]])
     vectors = WordVectors(["man", "woman", "King", "queen", "other"], matrix)
-    (section, total) = Questions({"royal": [("man", "woman", "king", "queen")]}).measure(vectors)
+    (section, total) = answered({"royal": [("man", "woman", "king", "queen")]}, vectors)
     assert section == ("royal", 1, 1, 1, 1)
     assert total == ("total", 1, 1, 1, 1)
 
