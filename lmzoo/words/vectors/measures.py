@@ -111,7 +111,8 @@ def answered(questions: Questions, vectors: WordVectors) -> list[tuple[str, int,
         right = [part[:, 3:] == scores(vectors.unit, part[:, :3]).argmax(2).T for part in words.split(QUESTIONS)]
         add, mul = torch.cat(right).sum(0).tolist() if right else (0, 0)
         rows.append((section, add, mul, len(covered), len(asked)))
-    return [*rows, ("total", *(sum(row[column] for row in rows) for column in range(1, 5)))]
+    add, mul, covered, number = (sum(row[column] for row in rows) for column in range(1, 5))
+    return [*rows, ("total", add, mul, covered, number)]
 
 
 def scores(unit: Tensor, questions: Tensor) -> Tensor:
