@@ -47,12 +47,15 @@ class CommandParser(argparse.ArgumentParser):
     """A command-line parser that raises UserErrors, with the arguments common to several commands.
 
     Args:
-        about: what its help says after the description in `COMMANDS`.
-        examples: the end of its help.
+        command: one of `COMMANDS`; None for a script, whose options are those of `argparse`.
+        about: the help after the description of the command.
+        examples: the end of the help.
     """
 
-    def __init__(self, command: str, about: str, examples: str = ""):
-        super().__init__(prog=f"lmzoo {command}", description=COMMANDS.get(command, "") + about, epilog=examples)
+    def __init__(self, command: str | None = None, about: str = "", examples: str = "", **options: Any):
+        if command:
+            options = {"prog": f"lmzoo {command}", "description": COMMANDS[command] + about, "epilog": examples}
+        super().__init__(**options)
 
     def error(self, message: str) -> NoReturn:
         message = re.sub(r"^argument (\S+): (.*) must be ", r"\1 \2: must be ", message, flags=re.DOTALL)

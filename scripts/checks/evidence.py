@@ -364,8 +364,7 @@ def _origin(run: Path) -> tuple[str, str, str]:
 
 def main() -> int:
     """The command: returns its exit code."""
-    parser = CommandParser("", (__doc__ or "").partition("\n")[0])
-    parser.prog = "evidence.py"
+    parser = CommandParser(description=(__doc__ or "").partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True, parser_class=argparse.ArgumentParser)
     keeping = commands.add_parser("keep", help="copy what a run says of itself")
     keeping.add_argument("name", help="the folder below docs/results or docs/labels")
