@@ -13,6 +13,7 @@ from torch import Tensor
 from lmzoo.core.errors import UserError, error_location
 from lmzoo.corpus import EOS_ID, Corpus, load_corpus
 from lmzoo.protocol.model import LanguageModel, State, num_parameters
+from lmzoo.protocol.perplexity import check_predictions
 from lmzoo.runs.loading import load_sources
 
 ROWS, COLUMNS = 3, 20
@@ -104,7 +105,7 @@ def outcomes(subject: Subject) -> Iterator[Outcome]:
         broken = left_out = None
         try:
             left_out = rule(subject)
-        except BrokenRuleError as error:
+        except (BrokenRuleError, UserError) as error:
             broken = str(error)
         except Exception as error:
             broken = f"{' '.join(error_location(error).split())}; fix the code that raises this"
@@ -112,12 +113,8 @@ def outcomes(subject: Subject) -> Iterator[Outcome]:
 
 
 def log_probabilities(subject: Subject) -> None:
-    """forward gives each token a log p of at most 0, (B, T)"""
-    scores = subject.scores()
-    if scores.shape != subject.tokens.shape:
-        found = f"shape {tuple(scores.shape)} for tokens of {tuple(subject.tokens.shape)}"
-        raise BrokenRuleError(found, "return one log p for each token")
-    if not (highest := float(scores.max())) <= 1e-6:  # or no number
+    """forward gives each token a log p of at most 0"""
+    if not (highest := float(subject.scores().max())) <= 1e-6:  # or no number
         found = f"the highest is {highest:.3g}"
         raise BrokenRuleError(found, "return logarithms of probabilities, such as log_softmax gives")
 
@@ -145,16 +142,7 @@ def predictions(subject: Subject) -> str | None:
         raise BrokenRuleError("predicts, though it has whole_sentences", "raise a UserError in predict")
     if (shape := tuple(model.predict(model.initial_state(0)).shape)) != (0, V):
         raise BrokenRuleError(f"shape {shape} for no rows", f"return (B, {V}) also where B is 0")
-    for tokens, state in subject.states():
-        logprobs = model.predict(state)
-        if logprobs.shape != (ROWS, V):
-            raise BrokenRuleError(f"shape {tuple(logprobs.shape)} for {ROWS} rows", f"return (B, {V})")
-        sums = logprobs.double().exp().sum(1)
-        if not torch.allclose(sums, torch.ones_like(sums), atol=1e-5, rtol=0):
-            worst = float(sums[(sums - 1).abs().argmax()])
-            raise BrokenRuleError(f"probabilities sum to {worst:.6g}", "normalise over words, such as by log_softmax")
-        advice = "compute both from the same state, and let no token help to predict itself"
-        _same(subject.scores(tokens, state), logprobs.gather(1, tokens), "predict and forward", advice, 1e-4)
+    check_predictions(model, subject.tokens, 1e-4)
     return None
 
 

@@ -89,6 +89,30 @@ def validated(logprobs: Tensor, where: object) -> Tensor:
 
 
 @torch.no_grad()
+def check_predictions(model: LanguageModel, tokens: Tensor, atol: float) -> None:
+    """Raise a UserError for predictions of (B, T) tokens that break the protocol; `whole_sentences` has none.
+
+    `predict` must give distributions over V, and in them each token the log p of `forward`, up to ``atol`` nats.
+    """
+    state, shape = model.initial_state(len(tokens)), (len(tokens), model.vocabulary_size)
+    scores = model(tokens, state)[0]
+    if scores.shape != tokens.shape:
+        raise UserError(f"forward returns shape {tuple(scores.shape)}, not {tuple(tokens.shape)}, that of the tokens")
+    advice = "compute both from the same state, and let no token help to predict itself or an earlier one"
+    for word, score in zip(tokens.split(1, 1), scores.split(1, 1), strict=True):
+        logprobs = model.predict(state)
+        if logprobs.shape != shape:
+            raise UserError(f"predict returns shape {tuple(logprobs.shape)}, not {shape}, for {len(tokens)} rows")
+        sums = logprobs.double().exp().sum(1)
+        if not torch.allclose(sums, torch.ones_like(sums), atol=atol / 10, rtol=0):
+            worst = float(sums[(sums - 1).abs().argmax()])
+            raise UserError(f"probabilities sum to {worst:.6g}", "normalise over words, such as by log_softmax")
+        if not torch.allclose(score, own := logprobs.gather(1, word), atol=atol, rtol=0):
+            raise UserError(f"predict and forward differ by up to {(score - own).abs().max():.3g} nats", advice)
+        state = model(word, state)[1]
+
+
+@torch.no_grad()
 def part_logprobs(model: LanguageModel, parts: Iterable[Tensor], context: Context) -> Iterator[Tensor]:
     """`text_logprobs` of a text in parts of any size: (n,) log p of each part of n tokens, in order.
 

@@ -14,14 +14,14 @@ import torch
 from torch import Tensor
 
 from lmzoo.core import ranks
-from lmzoo.core.errors import Interrupted, UserError
+from lmzoo.core.errors import Interrupted, UserError, error_prefix
 from lmzoo.core.iterations import StateDict, iterated_by
 from lmzoo.core.options import call
 from lmzoo.core.progress import Bar
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import Window
-from lmzoo.protocol.model import LanguageModel
-from lmzoo.protocol.perplexity import score
+from lmzoo.protocol.model import LanguageModel, evaluating
+from lmzoo.protocol.perplexity import ROUNDED, check_predictions, score
 from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import hand_over_teacher, load_sources, start_from
 from lmzoo.runs.trainer_options import TrainerOptions
@@ -214,6 +214,10 @@ class Trainer(Loop):
                 self.model.estimate(self.corpus)
         stopped = self.stopped()
         self.progress.step_seconds = self.progress.seconds = time.monotonic() - self.started
+        model, valid = self.model, self.corpus.splits["valid"][None, :8]
+        if not (type(model).__module__.startswith("lmzoo.") or model.whole_sentences or model.open_vocabulary):
+            with evaluating(model), error_prefix(type(model).__name__):
+                check_predictions(model, valid.to(model.device).long(), ROUNDED)
         self._draw_apart()
         if self.descent is not None:
             self.descent.begin()

@@ -8,11 +8,14 @@ from types import SimpleNamespace
 import pytest
 import torch
 from command_line import SMALL, configuration, train
+from torch import Tensor
+from torch.nn import functional as F
 from toy_model import SGD, Unigram, corpus_of, trainer_of
 
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.models.neural import recurrent
+from lmzoo.protocol.model import State
 from lmzoo.protocol.perplexity import score
 from lmzoo.training import trainer as trainer_module
 
@@ -164,3 +167,45 @@ def test_weights_that_a_step_ruined_are_not_saved(tmp_path: Path):
         train(configuration(tmp_path / "run", *SMALL, *ruinous))
     saved = torch.load(tmp_path / "run" / "last.pt", weights_only=True)
     assert saved["progress"]["step"] == 0
+
+
+class Doubled(Unigram):
+    """Every probability is twice that of the distribution, so that the perplexity is half of the right one."""
+
+    def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        logprobs, after = super().forward(tokens, state)
+        return logprobs + math.log(2), after
+
+    def predict(self, state: State) -> Tensor:
+        return super().predict(state) + math.log(2)
+
+
+class Leading(Unigram):
+    """A word is likelier if the next one is word 1, which stands in the same window."""
+
+    def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        logprobs, after = super().forward(tokens, state)
+        return logprobs + 0.5 * F.pad(tokens[:, 1:] == 1, (0, 1)), after
+
+
+class Shorter(Unigram):
+    """The first word of a window has no score."""
+
+    def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        logprobs, after = super().forward(tokens, state)
+        return logprobs[:, 1:], after
+
+
+@pytest.mark.parametrize(
+    ("model", "problem"),
+    [
+        (Doubled, "probabilities sum to 2; normalise over words, such as by log_softmax"),
+        (Leading, r"predict and forward differ by up to 0\.5 nats; compute both from the same state"),
+        (Shorter, r"forward returns shape \(1, 7\), not \(1, 8\), that of the tokens"),
+    ],
+)
+def test_a_model_outside_the_package_whose_perplexity_would_be_wrong_is_refused(model: type[Unigram], problem: str):
+    trainer = trainer_of(model(4), corpus_of(TOKENS), epochs=1)
+    with pytest.raises(UserError, match=f"^{model.__name__}: {problem}"):
+        trainer.fit()
+    assert not trainer.run.saved
