@@ -4,7 +4,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, cast, get_args
 
 import torch
 
@@ -22,7 +22,7 @@ from lmzoo.corpus.markov import MarkovSource
 from lmzoo.corpus.sources import Pinned, fetch_splits
 from lmzoo.corpus.subwords import Kind, learn_subwords
 from lmzoo.corpus.user_files import name_of_file, read_vocabulary, text_files
-from lmzoo.corpus.vocabulary import EOS, UNK, Lexicon, RawText, UnknownWordError, Vocabulary
+from lmzoo.corpus.vocabulary import EOS, EOS_ID, UNK, Lexicon, RawText, UnknownWordError, Vocabulary
 
 corpora = Registry("corpus")
 
@@ -30,8 +30,15 @@ HeldOut = Annotated[str, Described("a path, or a share of train such as 5%")]
 
 
 def load_corpus(options: Mapping[str, Any]) -> Corpus:
-    """Build the corpus of the group ``corpus``."""
-    return corpora.build(options)
+    """Build the corpus of the group ``corpus``; raise a UserError if it is not as `Corpus` says."""
+    corpus: Corpus = corpora.build(options)
+    V, known = len(corpus.vocabulary), corpus.context in get_args(Context)
+    for split, tokens in corpus.splits.items():
+        words = tokens.ndim == 1 and tokens.dtype in (torch.int32, torch.int64) and tokens[-1:].tolist() == [EOS_ID]
+        if not (words and known and split in corpus.sha256 and 0 <= int(tokens.min()) <= int(tokens.max()) < V):
+            rule = f"(N,) int64 words below {V}, {EOS} last, with a sha256, in the context stream or sentence"
+            raise UserError(f"corpus={options['name']}: {split} is not {rule}", "correct the function of the corpus")
+    return corpus
 
 
 def corpus_label(options: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ import torch
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import EOS_ID, Corpus, Vocabulary, load_corpus, pydoc
+from lmzoo.corpus.entries import corpora
 from lmzoo.corpus.markov import MarkovSource
 from lmzoo.corpus.pydoc import pydoc_lines
 
@@ -193,3 +194,33 @@ def test_the_beginning_of_a_corpus_has_whole_lines():
     assert corpus.truncated(8) is corpus  # nothing is cut
     assert corpus.truncated(7).splits["train"].tolist() == [1, 2, 0, 3, 0]
     assert corpus.truncated(8).splits["train"].tolist() == splits["train"]
+
+
+WORDS = torch.tensor([1, 2, 0])
+
+
+@pytest.mark.parametrize(
+    ("changed", "wrong"),
+    [
+        ({}, None),
+        ({"splits": {"train": WORDS, "valid": WORDS[:2]}}, "valid"),  # whose last line has no <eos>
+        ({"splits": {"train": WORDS + 1}}, "train"),
+        ({"splits": {"train": WORDS - 1}}, "train"),
+        ({"splits": {"train": WORDS.float()}}, "train"),
+        ({"splits": {"train": WORDS[None]}}, "train"),
+        ({"splits": {"train": WORDS[:0]}}, "train"),
+        ({"context": "lines"}, "train"),
+        ({"sha256": {"train": "0"}}, "valid"),
+    ],
+)
+def test_a_corpus_by_code_that_breaks_a_rule_is_refused(
+    changed: dict, wrong: str | None, monkeypatch: pytest.MonkeyPatch
+):
+    attributes = {"name": "own", "context": "stream", "vocabulary": Vocabulary(["<eos>", "a", "b"])}
+    attributes |= {"splits": {"train": WORDS, "valid": WORDS}, "sha256": {"train": "0", "valid": "1"}} | changed
+    monkeypatch.setattr(corpora, "entries", {**corpora.entries, "own": lambda: Corpus(**attributes)})
+    if wrong is None:
+        assert load_corpus({"name": "own"}).splits["train"].tolist() == [1, 2, 0]
+    else:
+        with pytest.raises(UserError, match=f"^corpus=own: {wrong} is not .N,. int64 words below 3, <eos> last"):
+            load_corpus({"name": "own"})
