@@ -25,14 +25,16 @@ class Registry:
     def register(self, name: str, **defaults: Any) -> Callable[[T], T]:
         """Decorate a class or function, ``@models.register("lstm")``; ``defaults`` override those of its signature.
 
-        Raises: UserError if another entry has the name.
+        Raises: UserError if another entry has the name, or if a class lacks a method of its base.
         """
 
         def decorate(entry: T) -> T:
-            if name in self.entries and _qualified_name(self.entries[name]) != _qualified_name(entry):
-                module, qualified = _qualified_name(self.entries[name])
-                file = getattr(sys.modules.get(module), "__file__", None) or "no file"
-                problem = f"{self.kind} '{name}' is taken by {module}.{qualified} of {file}"
+            if missing := getattr(entry, "__abstractmethods__", None):
+                raise UserError(f"{self.kind} '{name}' has no {', '.join(sorted(missing))}", "define it in its class")
+            other = self.entries.get(name, entry)
+            if (other.__module__, other.__qualname__) != (entry.__module__, entry.__qualname__):
+                file = getattr(sys.modules.get(other.__module__), "__file__", None) or "no file"
+                problem = f"{self.kind} '{name}' is taken by {other.__module__}.{other.__qualname__} of {file}"
                 raise UserError(problem, "choose another name")
             self.entries[name], self.presets[name] = entry, defaults
             return entry
@@ -88,7 +90,3 @@ class Registry:
             if refusal := option_refusal(self.kind, option, holders, name):
                 raise refusal
         return self.entries[name], {**self.presets.get(name, {}), **options}
-
-
-def _qualified_name(entry: Callable[..., Any]) -> tuple[str, str]:
-    return entry.__module__, entry.__qualname__

@@ -1,5 +1,7 @@
 """Names and what they build."""
 
+from abc import ABC, abstractmethod
+
 import pytest
 
 from lmzoo.core.errors import UserError
@@ -20,6 +22,15 @@ def machines() -> Registry:
 
 def test_a_name_builds_its_entry(machines: Registry):
     assert machines.build({"name": "adder", "size": 3}, given="by the program") == (3, "by the program")
+
+
+def test_a_class_without_a_method_of_its_base_is_refused(machines: Registry):
+    class Base(ABC):
+        @abstractmethod
+        def go(self): ...
+
+    with pytest.raises(UserError, match="machine 'cart' has no go; define it in its class"):
+        machines.register("cart")(type("Cart", (Base,), {}))
 
 
 def test_a_name_can_be_registered_only_once(machines: Registry):
