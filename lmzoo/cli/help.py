@@ -81,7 +81,8 @@ def options_help(command: str, config: DictConfig, folders: Sequence[Path] = (CO
         if isinstance(options, dict):
             name = options.pop("name", "default")
             entry = entries(group).get(name)
-            title = f": {entry.title}" if entry and name == chosen.get(group) else ""
+            base = f" ({name})" if name != chosen.get(group) else ""  # whose defaults the entry changes
+            title = f"{base}: {entry.title.replace('`', '')}" if entry else ""
             lines += ["", *textwrap.wrap(f"{group}={chosen.get(group)}{title}", width)]
             lines += _table(options, f"{group}.", _sentences(entry) if entry else {}, width)
     return "\n".join(lines)

@@ -22,6 +22,8 @@ def test_an_option_has_its_value_and_its_sentence_in_the_words_of_yaml(monkeypat
     assert lines[2].startswith("model: arpa, cache, ")
     assert "model.states: 64   Z, the number of hidden states." in lines
     assert any(line.startswith("model=hmm: ") for line in lines)
+    assert "model=hmm (lstm): Long short-term memory, " in help_of(model=defaults("model", "lstm"))  # as of a preset
+    assert "`" not in printed
     assert not any(line.startswith(("hydra", "model.name")) for line in lines)
     assert "plug.rate: [0.1, a$b]" in lines
     assert "   dropout rate before the layers; null: dropout.\n" in help_of(model=defaults("model", "lstm"))
