@@ -6,8 +6,10 @@ import subprocess
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from command_line import ROOT, TEXT, command, edit, put
 
 from lmzoo.api import load
@@ -15,7 +17,9 @@ from lmzoo.commands import evaluate
 from lmzoo.core import plugins
 from lmzoo.core.errors import UserError
 from lmzoo.core.plugins import load_plugins
+from lmzoo.corpus.entries import corpora, load_corpus
 from lmzoo.protocol.model import models
+from lmzoo.training.optimization import optimizers, schedules
 
 MODULE = """
 from lmzoo.protocol.model import models
@@ -248,12 +252,82 @@ def test_an_installed_package_offers_models(own: Path, monkeypatch: pytest.Monke
         load_plugins([])
 
 
-def test_the_model_of_the_documentation_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    page = (ROOT / "docs/models.md").read_text()
-    code = next(block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "register(" in block)
+PAGE = (ROOT / "docs/models.md").read_text("utf-8")
+
+
+def shown(part: str) -> str:
+    """The first block of the page that contains a part."""
+    return next(block for block in re.findall(r"```\w+\n(.*?)```", PAGE, re.DOTALL) if part in block)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, whose modules and their entries do not stay after a test."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(models, "entries", dict(models.entries))
-    Path("of_the_page.py").write_text(code.replace('register("unigram")', 'register("of_the_page")'))
+    for registry in (models, corpora, optimizers, schedules):
+        monkeypatch.setattr(registry, "entries", dict(registry.entries))
+    for name in ("of_the_page", "brackets", "lion"):
+        monkeypatch.setitem(sys.modules, name, None)
+        monkeypatch.delitem(sys.modules, name)
+    return tmp_path
+
+
+def test_the_model_of_the_documentation_is_one(place: Path):
+    code = shown("register(").replace('register("unigram")', 'register("of_the_page")')
+    (place / "of_the_page.py").write_text(code)
     options = ["model=of_the_page", "plugins=[of_the_page]", "device=cpu", "run_dir=run"]
     assert command(*TEXT, *options).code == 0
     assert "of_the_page on test" in command("run", "--plugins", "of_the_page", main=evaluate.main).out
+
+
+def test_the_corpus_the_optimizer_and_the_schedule_of_the_documentation_train_a_model(place: Path):
+    (place / "brackets.py").write_text(shown("corpora.register("))
+    (place / "lion.py").write_text(shown("optimizers.register("))
+    options = ["plugins=[brackets,lion]", "corpus=brackets", "corpus.lines=60", "optimizer=lion", "device=cpu"]
+    options += [
+        "schedule=inverse_root",
+        "schedule.hold=2",
+        "model=rnn",
+        "model.hidden=4",
+        "trainer.epochs=1",
+        "trainer.precision=float32",
+    ]
+    done = command(*options, "run_dir=run")
+    assert done.code == 0, done
+    assert "rnn on test" in command("run", "--plugins", "brackets,lion", main=evaluate.main).out
+    corpus = load_corpus({"name": "brackets", "context": "sentence", "lines": 60})
+    text = corpus.vocabulary.decode(corpus.splits["train"].tolist()).split()
+    steps = torch.tensor([{"(": 1, ")": -1, "<eos>": 0}[word] for word in text])
+    ends = torch.tensor([word == "<eos>" for word in text])
+    assert int(ends.sum()) == 60
+    assert int(steps.cumsum(0).min()) == 0
+    assert not steps.cumsum(0)[ends].any()
+
+
+def test_the_optimizer_and_the_schedule_of_the_documentation_step_by_hand():
+    names: dict[str, Any] = {"__name__": "lion"}
+    source = re.sub(r"@(optimizers|schedules)\.register.*\n", "", shown("optimizers.register("))
+    exec(compile(source, "models.md", "exec"), names)
+    weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
+    optimizer = names["lion"]([weight], lr=0.1, weight_decay=0.5, beta1=0.9, beta2=0.5)
+    rates = names["inverse_root"](optimizer, 1, 3, hold=2)
+    for gradient, rate, expected in (
+        ([3.0, -4.0], 0.1, [1 - 0.1 * (1 + 0.5), -2 + 0.1 * (1 + 1)]),
+        ([-1.0, 40.0], 0.1, [0.85 - 0.1 * (1 + 0.425), -1.8 - 0.1 * (1 - 0.9)]),  # of 0.9 · 1.5 - 0.1, of -1.8 + 4
+        ([0.0, 0.0], 0.1 * (2 / 3) ** 0.5, None),
+    ):
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(rate)
+        weight.grad = torch.tensor(gradient)
+        optimizer.step()
+        rates.step()
+        if expected:
+            assert weight.tolist() == pytest.approx(expected)
+
+
+def test_the_named_text_of_the_documentation_is_a_corpus(place: Path):
+    (place / "my/configs/corpus").mkdir(parents=True)
+    (place / "my/configs/corpus/novel.yaml").write_text(shown("train: novel.txt"))
+    (place / "novel.txt").write_text("a b c .\n" * 30 + "b a .\n" * 30)
+    done = command("--config-dir", "my/configs", "corpus=novel", "model=ngram", "model.order=2", "run_dir=run")
+    assert done.code == 0, done
+    assert "ngram on novel" in done.out
