@@ -38,13 +38,6 @@ class Subject(NamedTuple):
         tokens = self.tokens if tokens is None else tokens
         return self.model(tokens, self.model.initial_state(len(tokens)) if state is None else state)[0]
 
-    def states(self) -> Iterator[tuple[Tensor, State]]:
-        """Each column of the tokens, (B, 1), with the state before it."""
-        state = self.model.initial_state(ROWS)
-        for tokens in self.tokens.split(1, dim=1):
-            yield tokens, state
-            state = self.model(tokens, state)[1]
-
 
 class Outcome(NamedTuple):
     """What has become of a rule. It is kept where both reasons are None."""
@@ -150,9 +143,10 @@ def steps(subject: Subject) -> str | None:
     """begin_step and end_step do what predict and forward do, also for some of the rows"""
     if subject.model.whole_sentences:
         return WHOLE
-    model, halves = subject.model, subject.model.initial_state(ROWS)
+    model = subject.model
+    state = halves = model.initial_state(ROWS)
     advice = "leave both to LanguageModel, or let them do what predict and forward do"
-    for tokens, state in subject.states():
+    for tokens in subject.tokens.split(1, dim=1):
         logprobs, begun = model.begin_step(halves)
         _same(logprobs, model.predict(state), "begin_step and predict", advice)
         halves = model.end_step(tokens[:, 0], begun)
@@ -163,6 +157,7 @@ def steps(subject: Subject) -> str | None:
         chosen = model.end_step(tokens[rows, 0], tuple(part[rows] for part in begun))
         expected = model.predict(tuple(part[rows] for part in whole))
         _same(model.predict(chosen), expected, "end_step of two rows and forward", advice)
+        state = whole
     return None
 
 

@@ -216,6 +216,8 @@ def _check_arguments(model: "LanguageModel", arguments: tuple[Any, ...], named: 
         shape = tuple(tokens.shape)
         hint = "; tokens[None] is a batch of one" if tokens.ndim == 1 else ""
         raise ValueError(f"tokens must be (B, T) int64 with T of at least 1, not {shape} {tokens.dtype}{hint}")
+    if isinstance(state, Tensor):
+        raise ValueError("the state must be a tuple of tensors, not a tensor; return (tensor,)")
     if rows := [len(part) for part in state if len(part) != len(tokens)]:
         raise ValueError(f"the state is of {rows[0]} rows, the tokens of {len(tokens)}; initial_state({len(tokens)})?")
     if tokens.device.type == "cpu" and len(tokens):

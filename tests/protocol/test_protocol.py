@@ -171,6 +171,12 @@ def test_what_is_wrong_with_tokens_is_said(tokens: torch.Tensor, rows: int, mess
         model(tokens, model.initial_state(rows))
 
 
+def test_a_state_that_is_no_tuple_is_refused():
+    model = models.build(options("rnn"), vocabulary_size=150)
+    with pytest.raises(ValueError, match=r"the state must be a tuple of tensors, not a tensor; return \(tensor,\)"):
+        model(torch.ones(3, 1, dtype=torch.int64), torch.zeros(3, 8))
+
+
 def test_texts_drawn_side_by_side_are_those_drawn_alone(predicting: LanguageModel):
     """The likeliest words alone make the sentence that a beam of one finds, and it over and over again."""
     texts = sample(predicting, 30, 0, context="sentence", decoding=Decoding(top_k=1), samples=3)
