@@ -125,7 +125,7 @@ def states(subject: Subject) -> None:
 
 
 def predictions(subject: Subject) -> str | None:
-    """predict gives the next word a distribution over all words, (B, V), in which each word has forward's log p"""
+    """predict gives the next word a distribution over all words, (B, V), in which it has forward's log p, (B, T)"""
     model, V = subject.model, subject.model.vocabulary_size
     if model.whole_sentences:
         try:
