@@ -43,9 +43,15 @@ class Index:
         """The numbers of the words of a query; words that no document has are left out."""
         return [self.words[word] for word in text if word in self.words]
 
-    def count(self, gram: Sequence[int]) -> np.ndarray:
-        """(N,) how often each document has these words side by side."""
-        return self._per_document(self._find(gram))
+    def count(self, gram: Sequence[int], followed: bool = False) -> np.ndarray:
+        """(N,) how often each document has these words side by side; ``followed``, with a word after them."""
+        at = self._at(gram[0])  # the places where these words begin
+        for step, word in enumerate(gram[1:], 1):
+            at = self._with_next(at, step)
+            at = at[self.tokens[at + step] == word]
+        if followed:
+            at = self._with_next(at, len(gram))
+        return np.bincount(self._document[at], minlength=len(self.names))
 
     def postings(self, words: Sequence[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The documents that have each of some words.
@@ -64,10 +70,6 @@ class Index:
         documents = np.sort(self.postings(words)[0])
         return documents[np.flatnonzero(np.diff(documents, prepend=-1))]  # np.unique takes ten times as long
 
-    def followed(self, gram: Sequence[int]) -> np.ndarray:
-        """(N,) how often each document has these words with a word after them."""
-        return self._per_document(self._with_next(self._find(gram), len(gram)))
-
     def share(self, word: int) -> float:
         """p(w|C), the relative frequency of a word in the collection."""
         return len(self._at(word)) / len(self.tokens)
@@ -76,20 +78,9 @@ class Index:
         """The places of a word, ascending."""
         return self._places[self._begins[word] : self._begins[word + 1]]
 
-    def _find(self, gram: Sequence[int]) -> np.ndarray:
-        """The places where these words begin."""
-        at = self._at(gram[0])
-        for step, word in enumerate(gram[1:], 1):
-            at = self._with_next(at, step)
-            at = at[self.tokens[at + step] == word]
-        return at
-
     def _with_next(self, at: np.ndarray, step: int) -> np.ndarray:
         """The places so many words after which the same document goes on."""
         return at[at + step < self.offsets[self._document[at] + 1]]
-
-    def _per_document(self, at: np.ndarray) -> np.ndarray:
-        return np.bincount(self._document[at], minlength=len(self.names))
 
 
 class Scores(NamedTuple):

@@ -57,7 +57,7 @@ def probability(index: Index, gram: Sequence[int], options: RankingOptions) -> n
     """(N,) p(w|h, d) of the last word of an n-gram after the others, in each document."""
     if len(gram) > 1:
         shorter = probability(index, gram[1:], options)
-        return (index.count(gram) + options.nu * shorter) / (index.followed(gram[:-1]) + options.nu)
+        return (index.count(gram) + options.nu * shorter) / (index.count(gram[:-1], followed=True) + options.nu)
     mu, lambda_, share = options.mu, options.lambda_, index.share(gram[0])
     return (1 - lambda_) * (index.count(gram) + mu * share) / _lengths(index, mu) + lambda_ * share
 

@@ -38,7 +38,7 @@ def test_counts_are_those_of_a_search(index: Index, texts: list[list[str]], n: i
     for gram in map("".join, itertools.product("abcde", repeat=n)):
         numbers = index.numbers(gram)
         assert index.count(numbers).tolist() == [count(text, gram) for text in texts]
-        assert index.followed(numbers).tolist() == [count(text[:-1], gram) for text in texts]
+        assert index.count(numbers, followed=True).tolist() == [count(text[:-1], gram) for text in texts]
 
 
 @pytest.mark.parametrize(("mu", "lam"), [(3.0, 0.0), (0.0, 0.4), (3.0, 0.4), (0.5, 1.0)])
