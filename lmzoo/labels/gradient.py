@@ -77,7 +77,8 @@ class NetworkLabeller(Labeller, Generic[N]):
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """The trainable parameters and their learning rates, as for optimizers of PyTorch."""
-        return [{"params": self.trained_parameters(), "lr": self.lr}]
+        trained = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
+        return [{"params": trained, "lr": self.lr}]
 
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
         self.seed = seed
@@ -87,10 +88,6 @@ class NetworkLabeller(Labeller, Generic[N]):
         self.order = 0, self.batches(np.random.default_rng([seed, 0]))
         self.epoch = len(self.order[1])
         self.steps = self.options.epochs * self.epoch
-
-    def trained_parameters(self) -> list[nn.Parameter]:
-        """The trainable parameters of the network."""
-        return [parameter for parameter in self.network.parameters() if parameter.requires_grad]
 
     def loss_at(self, number: int) -> tuple[Tensor, int]:
         """The `loss` of the batch of step ``number``, counted from 0."""

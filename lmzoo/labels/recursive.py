@@ -76,7 +76,7 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         words = self.network.embedding.weight
-        layers = [parameter for parameter in self.trained_parameters() if parameter is not words]
+        layers = [parameter for parameter in self.network.parameters() if parameter is not words]
         of_layers = {"params": layers, "lr": self.lr, "weight_decay": self.settings.l2}
         return [{"params": [words], "lr": self.settings.lr_words}, of_layers]
 
