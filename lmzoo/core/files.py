@@ -25,6 +25,9 @@ PIPES = {*map(Path, ("/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd", "/pr
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 """A decimal number in a file."""
 
+BLOCK = 1 << 20
+"""Bytes that `Lookahead` reads at a time."""
+
 LONGEST_WORD = 1 << 20
 """The most bytes without whitespace in a text of words; a file of zeros, for example, has more."""
 
@@ -93,6 +96,37 @@ def input_stream(path: Path) -> Iterator[BufferedReader]:
         raise UserError(f"{path}: no such file") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+class Lookahead:
+    """The bytes of a stream, of which a few blocks are in memory, whatever they say of those to come."""
+
+    def __init__(self, stream: BufferedReader):
+        self.stream, self.held, self.place = stream, b"", 0
+
+    def ahead(self, size: int) -> bytes:
+        """The next bytes, which stay; fewer at the end."""
+        while len(self.held) - self.place < size and (block := self.stream.read(BLOCK)):
+            self.held, self.place = self.held[self.place :] + block, 0
+        return self.held[self.place : self.place + size]
+
+    def exactly(self, size: int) -> bytes:
+        """The next bytes; a ValueError where there are fewer."""
+        part = self.ahead(size)
+        if len(part) < size:
+            raise ValueError("it is cut")
+        self.place += size
+        return part
+
+    def until(self, end: bytes, most: int) -> bytes:
+        """What comes before a byte, which is left out, or before the end; a ValueError for more than so many bytes."""
+        if (found := self.held.find(end, self.place)) < 0:
+            part = self.ahead(most + 1).partition(end)[0]  # this moves the place
+            found = self.place + len(part)
+        if found - self.place > most:
+            raise ValueError(f"a word or a line has more than {most:,} bytes")
+        part, self.place = self.held[self.place : found], min(found + 1, len(self.held))
+        return part
 
 
 def read_bytes(path: Path) -> bytes:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.files import decompressed, input_stream, non_utf8_format, output_stream
+from lmzoo.core.files import BLOCK, Lookahead, decompressed, input_stream, non_utf8_format, output_stream
 from lmzoo.corpus.lookup import WordTable
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
 from lmzoo.models.ngram.fields import Fields, numbers
@@ -44,9 +44,6 @@ LN10 = math.log(10)
 
 MISPLACED = -1
 """Stands for the word's number of a sentence boundary where no query can meet it."""
-
-BLOCK = 1 << 20
-"""Bytes read at a time."""
 
 ROWS = 1 << 16
 """n-grams written at a time, with the memory of a few hundred bytes each."""
@@ -153,43 +150,38 @@ class _Reader:
     """A file that is being read: its text as it is unpacked, and the number of the line that was read last."""
 
     def __init__(self, path: Path, text: BufferedReader):
-        self.path, self.text = path, text
-        begin = text.peek(8)
+        self.path, self.text, self.line = path, Lookahead(text), 0
+        begin = self.text.ahead(8)
         form, advice = non_utf8_format(begin)
         if begin.startswith(KENLM):
             raise binary_of_kenlm(path)
         if form:
             raise UserError(f"{path}: is {form}, no ARPA file", advice)
-        self.buffer, self.place, self.line = text.read(BLOCK), 0, 0
-        self.place = len(codecs.BOM_UTF8) * self.buffer.startswith(codecs.BOM_UTF8)
-
-    def fill(self) -> None:
-        """Have at least a whole line in the buffer, unless the file ends."""
-        while self.buffer.find(b"\n", self.place, self.place + LONGEST_LINE) < 0:
-            if len(self.buffer) - self.place >= LONGEST_LINE:
-                self.fail(self.line + 1, f"expected a line of fewer than {LONGEST_LINE:,} bytes")
-            if not (more := self.text.read(BLOCK)):
-                self.buffer += b"\n" * (len(self.buffer) > self.place)
-                return
-            self.buffer, self.place = self.buffer[self.place :] + more, 0
+        self.text.exactly(len(codecs.BOM_UTF8) * begin.startswith(codecs.BOM_UTF8))
 
     def any_line(self) -> bytes:
-        """The next line with its line feed; nothing at the end of the file."""
-        self.fill()
-        begin, self.place = self.place, self.buffer.find(b"\n", self.place) + 1 or len(self.buffer)
-        self.line += self.place > begin
-        return self.buffer[begin : self.place]
+        """The next line with a line feed; nothing at the end of the file."""
+        if not self.text.ahead(1):
+            return b""
+        self.line += 1
+        try:
+            return self.text.until(b"\n", LONGEST_LINE - 1) + b"\n"
+        except ValueError:
+            self.fail(self.line, f"expected a line of fewer than {LONGEST_LINE:,} bytes")
 
     def block(self, most: int) -> Fields:
         """The fields of the next lines, at most so many; `line` stays."""
-        self.fill()
-        end = self.buffer.rfind(b"\n") + 1
-        feeds = np.flatnonzero(np.frombuffer(self.buffer, np.uint8)[self.place : end] == ord("\n"))[:most]
-        long = np.flatnonzero(np.diff(feeds, prepend=-1) > LONGEST_LINE)
-        if len(long):
-            self.fail(self.line + 1 + int(long[0]), f"expected a line of fewer than {LONGEST_LINE:,} bytes")
-        begin, self.place = self.place, self.place + (int(feeds[-1]) + 1 if len(feeds) else 0)
-        return Fields(self.buffer[begin : self.place])
+        text = self.text.ahead(BLOCK)
+        if 0 < len(text) < BLOCK and not text.endswith(b"\n"):  # the end of the file
+            text += b"\n"
+        ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))[:most] + 1
+        long = np.flatnonzero(np.diff(ends, prepend=0) > LONGEST_LINE)
+        if len(long) or (text and not len(ends)):
+            line = self.line + 1 + int(long[0] if len(long) else 0)
+            self.fail(line, f"expected a line of fewer than {LONGEST_LINE:,} bytes")
+        text = text[: ends[-1] if len(ends) else 0]
+        self.text.exactly(min(len(text), len(self.text.ahead(len(text)))))
+        return Fields(text)
 
     def fail(self, line: int, problem: str) -> NoReturn:
         raise UserError(f"{self.path}, line {line}: {problem}")

@@ -4,7 +4,6 @@ import codecs
 import dataclasses
 import logging
 import struct
-from io import BufferedReader
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +14,7 @@ from torch.nn import functional as F
 
 from lmzoo.core.checksums import check_recorded
 from lmzoo.core.errors import UserError, pluralize, printable, shortened
-from lmzoo.core.files import NUMBER, decompressed, input_stream, non_utf8_format
+from lmzoo.core.files import BLOCK, NUMBER, Lookahead, decompressed, input_stream, non_utf8_format
 from lmzoo.core.memory import total_memory
 from lmzoo.words.vectors.fasttext import buckets_of
 from lmzoo.words.vectors.word_vectors import WordVectors
@@ -36,9 +35,6 @@ LONGEST_WORD, LONGEST_NGRAM = 1 << 16, 1 << 6
 
 LONGEST_LINE = LONGEST_WORD + 32 * MOST_NUMBERS
 """In bytes."""
-
-BLOCK = 1 << 20
-"""Bytes read at a time."""
 
 Format = Literal["word2vec", "word2vec-text", "glove"]
 
@@ -76,7 +72,7 @@ def read_vectors(path: Path) -> WordVectors:
     if own:
         check_recorded(file)
     with input_stream(file) as stream, decompressed(stream, file) as data:
-        source = _Source(data)
+        source = Lookahead(data)
         begin = source.ahead(4)
         try:
             if begin.startswith(codecs.BOM_UTF8) and not own:
@@ -90,38 +86,7 @@ def read_vectors(path: Path) -> WordVectors:
             raise UserError(f"{file}: not a file of word vectors ({form or shortened(error)})", known) from None
 
 
-class _Source:
-    """The bytes of a stream, of which a few blocks are in memory, whatever they say of those to come."""
-
-    def __init__(self, stream: BufferedReader):
-        self.stream, self.held, self.place = stream, b"", 0
-
-    def ahead(self, size: int) -> bytes:
-        """The next bytes, which stay; fewer at the end."""
-        while len(self.held) - self.place < size and (block := self.stream.read(BLOCK)):
-            self.held, self.place = self.held[self.place :] + block, 0
-        return self.held[self.place : self.place + size]
-
-    def exactly(self, size: int) -> bytes:
-        """The next bytes; a ValueError where there are fewer."""
-        part = self.ahead(size)
-        if len(part) < size:
-            raise ValueError("it is cut")
-        self.place += size
-        return part
-
-    def until(self, end: bytes, most: int) -> bytes:
-        """What comes before a byte, which is left out, or before the end; a ValueError for more than so many bytes."""
-        if (found := self.held.find(end, self.place)) < 0:
-            part = self.ahead(most + 1).partition(end)[0]  # this moves the place
-            found = self.place + len(part)
-        if found - self.place > most:
-            raise ValueError(f"a word or a line has more than {most:,} bytes")
-        part, self.place = self.held[self.place : found], min(found + 1, len(self.held))
-        return part
-
-
-def _vectors(source: _Source, own: bool) -> WordVectors:
+def _vectors(source: Lookahead, own: bool) -> WordVectors:
     """The vectors of a file in any of the formats; a ValueError for another one. Those of a run are binary."""
     if source.ahead(len(FASTTEXT)) == FASTTEXT:
         return _fasttext(source)
@@ -167,7 +132,7 @@ def _numeric(line: bytes, width: int) -> bool:
     return bool(numbers)
 
 
-def _text(source: _Source, shape: tuple[int, int] | None) -> WordVectors:
+def _text(source: Lookahead, shape: tuple[int, int] | None) -> WordVectors:
     """Lines of a word and its numbers; a word may have spaces, and no numbers behind them."""
     words, numbers, blank = [], bytearray(), False
     width = shape[1] if shape else 0
@@ -191,7 +156,7 @@ def _text(source: _Source, shape: tuple[int, int] | None) -> WordVectors:
     return _checked(words, _matrix(numbers, width))
 
 
-def _binary(source: _Source, shape: tuple[int, int]) -> WordVectors:
+def _binary(source: Lookahead, shape: tuple[int, int]) -> WordVectors:
     words, numbers = [], bytearray()
     for number in range(shape[0]):
         word = source.until(b" ", LONGEST_WORD).lstrip(b"\n")
@@ -210,7 +175,7 @@ def _matrix(numbers: bytearray, width: int) -> np.ndarray:
     return np.frombuffer(numbers, "<f4").reshape(-1, max(1, width))
 
 
-def _fasttext(source: _Source) -> WordVectors:
+def _fasttext(source: Lookahead) -> WordVectors:
     """The words of a model of fastText, version 12, and the means of their vectors and those of their n-grams.
 
     Little-endian: two int32, twelve int32 and a double of options, the dictionary, whether the matrix is quantised, its
