@@ -10,35 +10,31 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def coo(row: Tensor, column: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
-    """A sparse matrix from the (P,) row, column and value of each number, by rows and then columns."""
-    places = torch.stack([row, column])
-    with _without_warnings():
-        return torch.sparse_coo_tensor(places, values, shape, is_coalesced=True, check_invariants=False)
-
-
-def csr(starts: Tensor, column: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
-    """A sparse matrix from where the numbers of each of m rows start, (m + 1,), and the (P,) columns and values."""
-    with _without_warnings():
-        return torch.sparse_csr_tensor(starts, column, values, shape, check_invariants=False)
-
-
 @contextmanager
 def _without_warnings() -> Iterator[None]:
     """PyTorch 2.11 warns of unchecked invariants even where check_invariants is given (its issue 178274)."""
     with warnings.catch_warnings():
-        for message in (
-            "Sparse CSR tensor support is in beta state",
-            "Sparse invariant checks are implicitly disabled",
-        ):
-            warnings.filterwarnings("ignore", message)
+        warnings.filterwarnings("ignore", "Sparse (CSR tensor support is in beta|invariant checks are implicitly dis)")
         yield
 
 
+@_without_warnings()
+def coo(row: Tensor, column: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+    """A sparse matrix from the (P,) row, column and value of each number, by rows and then columns."""
+    places = torch.stack([row, column])
+    return torch.sparse_coo_tensor(places, values, shape, is_coalesced=True, check_invariants=False)
+
+
+@_without_warnings()
+def csr(starts: Tensor, column: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+    """A sparse matrix from where the numbers of each of m rows start, (m + 1,), and the (P,) columns and values."""
+    return torch.sparse_csr_tensor(starts, column, values, shape, check_invariants=False)
+
+
+@_without_warnings()
 def by_rows(matrix: Tensor) -> Tensor:
     """A `coo` matrix, or the transpose of a `csr`, as `csr`, which multiplies dense blocks several times as fast."""
-    with _without_warnings():
-        return matrix.to_sparse_csr()
+    return matrix.to_sparse_csr()
 
 
 class SparseRows(NamedTuple):
