@@ -39,16 +39,16 @@ def word_columns(
     """
     sizes = [len(row) for row in texts.rows]
     measured = torch.full((sum(sizes), 2), math.nan)
-    if texts.model.open_vocabulary:
+    if texts.lm.model.open_vocabulary:
         log.warning("entropy and rank are missing: a transformer has no word vocabulary")
     elif sizes:
-        measured = at_each_token(texts.model, texts.rows, "sentence", entropy_and_rank)
+        measured = at_each_token(texts.lm.model, texts.rows, "sentence", entropy_and_rank)
     shares = torch.full((len(known),), math.nan) if log_shares is None else log_shares
     rows: list[Row] = []
     measures = texts.ordered(measured.split(sizes))
     each = zip(texts.words(), texts.ordered(texts.rows), texts.logprobs(), measures, originals, strict=True)
     for number, (words, tokens, logprobs, own, line) in enumerate(each):
-        places = word_offsets(line, texts.vocabulary.form, tokenize)
+        places = word_offsets(line, texts.lm.vocabulary.form, tokenize)
         found = line_rows(words, known[tokens], logprobs, shares[tokens], own)
         rows += [row | {"text": number, "start": start, "end": end}
                  for row, (start, end) in zip(found, places, strict=True)]  # fmt: skip

@@ -172,7 +172,7 @@ class Loaded(Predictor):
         """
         lines = _listed(texts)
         require_words(self.run, self.model, self.vocabulary, labels=False)
-        read = self._read(lines, context, tokenize)
+        read = Texts.read(self, lines, context, tokenize)
         return data_frame(word_columns(read, lines, tokenize, self._known, self._log_shares))
 
     def states(self, text: str, *, tokenize: str | None = None) -> States:
@@ -189,7 +189,7 @@ class Loaded(Predictor):
 
         Raises: UserError for a model without such states, and for a text of probability 0.
         """
-        read = self._read([text], None, tokenize)
+        read = Texts.read(self, [text], None, tokenize)
         (tokens,), (words,) = read.tokens, read.words()
         with error_prefix(str(self.run.path)):
             return states(self.model, tokens, self.vocabulary.text_order(tokens), words)
@@ -239,7 +239,7 @@ class Loaded(Predictor):
         """The words of each text and its `<eos>`, -log p of each times ``nats``, and whether the model knows it."""
         require_words(self.run, self.model, self.vocabulary)
         if context is None and (len(texts) != 1 or self.vocabulary.conditions):
-            for group in self._groups(tokenized(texts, tokenize, self.vocabulary.form, self.run.path), condition):
+            for group in self._groups(tokenized(self, texts, tokenize), condition):
                 known, surprisals, begin = group.known.tolist(), (0.0 - group.logprobs * nats).tolist(), 0
                 for words in group.words:
                     end = begin + len(words)
@@ -247,13 +247,9 @@ class Loaded(Predictor):
                     begin = end
             return
         label_number(condition, self.vocabulary)  # an error for one that is not there
-        read = self._read(texts, context, tokenize)
+        read = Texts.read(self, texts, context, tokenize)
         for words, tokens, logprobs in zip(read.words(), read.ordered(read.tokens), read.logprobs(), strict=True):
             yield words, (0.0 - logprobs * nats).tolist(), self._known[tokens].tolist()
-
-    def _read(self, texts: Sequence[str], context: str | Sequence[str] | None, tokenize: str | None) -> Texts:
-        alone = self.context == "sentence"
-        return Texts.read(self.model, self.vocabulary, self.run.path, texts, context, tokenize, alone)
 
     @cached_property
     def _log_shares(self) -> Tensor | None:

@@ -3,29 +3,28 @@
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import get_args
 
 import torch
 from torch import Tensor
 
+from lmzoo.api.predictor import Predictor
 from lmzoo.core.errors import UserError, pluralize
-from lmzoo.corpus import EOS, EOS_ID, Context, Vocabulary
+from lmzoo.corpus import EOS, EOS_ID, Context
 from lmzoo.corpus.conditions import unlabelled
-from lmzoo.corpus.form import NAMES, Form, require_tokenizer
+from lmzoo.corpus.form import NAMES, require_tokenizer
 from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.corpus.vocabulary import utf8
-from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import row_logprobs, validated
 
 log = logging.getLogger(__name__)
 
 
-def tokenized(texts: Sequence[str], tokenize: str | None, form: Form, run: Path) -> Sequence[str]:
+def tokenized(lm: Predictor, texts: Sequence[str], tokenize: str | None) -> Sequence[str]:
     """Lines of words, from plain text if ``tokenize`` names a tokenizer; raise a UserError if the run has its own."""
     if tokenize is None:
         return texts
-    require_tokenizer(tokenize, form, run)
+    require_tokenizer(tokenize, lm.vocabulary.form, lm.run.path)
     utf8(texts)  # an error for a text of several lines, whose ends tokenizers drop
     return [TOKENIZERS[tokenize](text) for text in texts]
 
@@ -40,61 +39,48 @@ class Texts:
         rows: the same after the words of its context.
     """
 
-    model: LanguageModel
-    vocabulary: Vocabulary
-    run: Path
+    lm: Predictor
     lines: Sequence[str]
     tokens: Sequence[Tensor]
     rows: Sequence[Tensor]
 
     @classmethod
     def read(
-        cls,
-        model: LanguageModel,
-        vocabulary: Vocabulary,
-        run: Path,
-        texts: Sequence[str],
-        context: str | Sequence[str] | None,
-        tokenize: str | None,
-        alone: bool,
+        cls, lm: Predictor, texts: Sequence[str], context: str | Sequence[str] | None, tokenize: str | None
     ) -> "Texts":
-        """Encode texts, each after its context; see `lmzoo.api.Loaded.surprisal`.
-
-        Args:
-            alone: whether the model reads each sentence by itself.
-        """
-        lines = tokenized(texts, tokenize, vocabulary.form, run)
+        """Encode texts, each after its context; see `lmzoo.api.Loaded.surprisal`."""
+        lines, vocabulary = tokenized(lm, texts, tokenize), lm.vocabulary
         rows = tokens = [vocabulary.encode(unlabelled([line], vocabulary, "text"), "text") for line in lines]
         if context is not None:
             if isinstance(context, str) and context in get_args(Context):
                 problem = f'context="{context}": is here the text before each line'
                 raise UserError(problem, f'leave it out, or write context=["{context}"] for the word')
             given = [context] * len(lines) if isinstance(context, str) else [*context]
-            before = _before(vocabulary, run, given, len(lines), tokenize, alone or model.forgets_at_eos)
+            before = _before(lm, given, len(lines), tokenize)
             rows = list(map(torch.cat, zip(before, tokens, strict=True)))
-        return cls(model, vocabulary, run, lines, tokens, rows)
+        return cls(lm, lines, tokens, rows)
 
     def ordered(self, values: Sequence[Tensor]) -> Iterator[Tensor]:
         """Values of the words of each row -> (n, …) values of those of each line in the order of the text."""
         for tokens, each in zip(self.tokens, values, strict=True):
             own = each[len(each) - len(tokens) :]
-            yield own[self.vocabulary.text_order(tokens)] if self.vocabulary.form.reverse else own
+            yield own[self.lm.vocabulary.text_order(tokens)] if self.lm.vocabulary.form.reverse else own
 
     def logprobs(self) -> Iterator[Tensor]:
         """(n,) log p in nats of the words of each line."""
-        for logprobs in self.ordered(row_logprobs(self.model, self.rows)):
-            yield validated(logprobs, self.run)
+        for logprobs in self.ordered(row_logprobs(self.lm.model, self.rows)):
+            yield validated(logprobs, self.lm.run.path)
 
     def words(self) -> Iterator[list[str]]:
         """The words of each line, and `<eos>`."""
-        words_of = self.vocabulary.form.without_reverse.words
+        words_of = self.lm.vocabulary.form.without_reverse.words
         return ([*words_of(line), EOS] for line in self.lines)
 
 
-def _before(
-    vocabulary: Vocabulary, run: Path, contexts: Sequence[str], number: int, tokenize: str | None, alone: bool
-) -> list[Tensor]:
+def _before(lm: Predictor, contexts: Sequence[str], number: int, tokenize: str | None) -> list[Tensor]:
     """The words before each of so many lines that affect them."""
+    vocabulary, run = lm.vocabulary, lm.run.path
+    alone = lm.context == "sentence" or lm.model.forgets_at_eos
     if len(contexts) != number:
         raise UserError(f"context: has {pluralize(len(contexts), 'text')} for {number}", "give one, or one for each")
     if any(contexts) and (vocabulary.form.reverse or vocabulary.conditions):
@@ -105,7 +91,7 @@ def _before(
         lines = text.split("\n")
         if alone and len(lines) > 1:
             dropped, lines = dropped or any(lines[:-1]), lines[-1:]
-        tokens = vocabulary.encode(tokenized(lines, tokenize, vocabulary.form, run), "context")[:-1]
+        tokens = vocabulary.encode(tokenized(lm, lines, tokenize), "context")[:-1]
         space = vocabulary.index.get(NAMES[" "], EOS_ID) if vocabulary.form.unit == "char" else EOS_ID
         if space != EOS_ID and len(tokens) and int(tokens[-1]) not in (space, EOS_ID):
             tokens = torch.cat([tokens, torch.tensor([space])])

@@ -11,11 +11,13 @@ import pytest
 import torch
 
 from lmzoo.api import Loaded
+from lmzoo.api.predictor import Predictor
 from lmzoo.api.texts import Texts
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.form import Form
 from lmzoo.protocol.model import models
+from lmzoo.runs.directory import Run
 
 
 def bits(lm: Loaded, tokens: list[int], first: int = 0) -> list[float]:
@@ -80,7 +82,7 @@ def test_context_and_characters_have_a_space_between_them():
     vocabulary = Vocabulary(["<eos>", "a", "b", "<space>"], Form(unit="char"))
     model = models.build({"name": "lstm", "hidden": 4}, vocabulary_size=4)
     contexts = {"a": "a b", "a ": "a b", "b\n": "b\nb", "": "b"}
-    read = Texts.read(model, vocabulary, Path("run"), ["b"] * 4, [*contexts], None, alone=False)
+    read = Texts.read(Predictor(model, vocabulary, Run(Path("run")), "stream"), ["b"] * 4, [*contexts], None)
     for row, text in zip(read.rows, contexts.values(), strict=True):
         assert row.tolist() == vocabulary.encode(text.split("\n")).tolist()
 
@@ -88,7 +90,7 @@ def test_context_and_characters_have_a_space_between_them():
 def test_plain_text_of_characters_is_tokenized():
     vocabulary = Vocabulary(["<eos>", "a", "b", "<space>", ",", "."], Form(unit="char"))
     model = models.build({"name": "lstm", "hidden": 4}, vocabulary_size=6)
-    read = Texts.read(model, vocabulary, Path("run"), ["a,b."], None, "words", alone=False)
+    read = Texts.read(Predictor(model, vocabulary, Run(Path("run")), "stream"), ["a,b."], None, "words")
     assert read.tokens[0].tolist() == vocabulary.encode(["a , b ."]).tolist()
 
 
