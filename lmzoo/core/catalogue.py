@@ -7,7 +7,6 @@ of modules. Of plug-ins, which are imported already, only the documentation is p
 import ast
 import functools
 import inspect
-import re
 import sys
 from itertools import zip_longest
 from pathlib import Path
@@ -82,42 +81,26 @@ def _package() -> dict[Path, None]:
 
 
 @functools.cache
-def _kinds() -> dict[str, str]:
-    """The kind of each registry of the package, by variable name."""
-    return {
-        name: kind
-        for file in _package()
-        for name, kind in re.findall(r'^(\w+) = Registry\("(\w+)"\)', _text(file), re.M)
-    }
-
-
-@functools.cache
-def _text(file: Path) -> str:
-    return file.read_text("utf-8")
-
-
-@functools.cache
 def _statements(file: Path) -> list[ast.stmt]:
-    return ast.parse(_text(file)).body
+    return ast.parse(file.read_text("utf-8")).body
 
 
 @functools.cache
 def _registered(file: Path) -> dict[str, dict[str, Entry]]:
     """The entries of a file by group and name."""
     found: dict[str, dict[str, Entry]] = {}
-    for node in _statements(file) if ".register(" in _text(file) else ():
+    for node in _statements(file) if ".register(" in file.read_text("utf-8") else ():
         for decorator in getattr(node, "decorator_list", ()):
             match decorator:
-                case ast.Call(ast.Attribute(registry, "register"), [ast.Constant(str(name))], own):
+                case ast.Call(ast.Attribute(ast.Name(registry), "register"), [ast.Constant(str(name))], own):
                     assert isinstance(node, ast.ClassDef | ast.FunctionDef)
                     options = _options(node, file)
                     title = " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split())
                     for keyword in own:
-                        option = str(keyword.arg)
-                        options[option] = options.get(option, Option(None, ""))._replace(
-                            default=_value(keyword.value, file)
-                        )
-                    kind = _kinds().get(ast.unparse(registry).rpartition(".")[2], "")
+                        option, value = str(keyword.arg), _value(keyword.value, file)
+                        options[option] = options.get(option, Option(None, ""))._replace(default=value)
+                    made, _ = _definition(registry, file)  # Registry("model")
+                    kind = made.args[0].value if isinstance(made, ast.Call) else ""
                     found.setdefault(kind, {})[name] = Entry(title, options, not _is_options(node, file))
     return found
 

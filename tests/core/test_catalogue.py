@@ -75,11 +75,11 @@ RECURRENT = """
 def test_an_option_of_all_recurrent_networks_is_added_in_one_place(monkeypatch: pytest.MonkeyPatch):
     file = Path(catalogue.PACKAGE, "models/neural/recurrent.py")
     changed = file.read_text("utf-8").replace("    hidden: Size = 200\n", f"{RECURRENT}    hidden: Size = 200\n", 1)
-    read = catalogue._text
+    read = Path.read_text
     caches = (catalogue._entries, catalogue._statements, catalogue._registered, catalogue._names)
     for cached in caches:
         cached.cache_clear()
-    monkeypatch.setattr(catalogue, "_text", lambda path: changed if path == file else read(path))
+    monkeypatch.setattr(Path, "read_text", lambda path, coding: changed if path == file else read(path, coding))
     having = [name for name in choices("model") if "zoneout" in catalogue._entries()["model"][name].options]
     for cached in caches:
         cached.cache_clear()
