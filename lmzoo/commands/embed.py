@@ -55,16 +55,6 @@ def parts(vocabulary: Vocabulary, file: Path) -> Iterator[tuple[list[str], Tenso
         words, tokens = [], tokens[:0]
 
 
-def embed_parts(encoder: Encoder, vocabulary: Vocabulary, file: Path) -> Iterator[tuple[EmbeddedText, Tensor]]:
-    """Embed the `parts` of a text. Yields: the embeddings and indices of each."""
-    lines = 0
-    for words, tokens in parts(vocabulary, file):
-        inside = tokens != EOS_ID
-        embeddings = embed_lines(encoder, tokens)[vocabulary.text_order(tokens)][inside]
-        yield EmbeddedText(words, lines + line_numbers(tokens)[inside], embeddings), tokens
-        lines += int((~inside).sum())
-
-
 def write(texts: Iterable[EmbeddedText], file: Path) -> int:
     """Write embeddings for `numpy.load`, and a table with the line and the word of each row to `table_of`.
 
@@ -129,10 +119,13 @@ def main() -> int:
     is_unknown, counts = ~known_words(model, vocabulary), Counter[str]()
 
     def counted() -> Iterator[EmbeddedText]:
-        for part, tokens in embed_parts(encoder, vocabulary, options.text):
-            lines, unknown = len(part.lines.unique()), int(is_unknown[tokens].sum())
-            counts.update(words=len(part.words), lines=lines, unknown=unknown)
-            yield part
+        begun = 0
+        for words, tokens in parts(vocabulary, options.text):
+            inside = tokens != EOS_ID
+            lines = begun + line_numbers(tokens)[inside]
+            begun += int((~inside).sum())
+            counts.update(words=len(words), lines=len(lines.unique()), unknown=int(is_unknown[tokens].sum()))
+            yield EmbeddedText(words, lines, embed_lines(encoder, tokens)[vocabulary.text_order(tokens)][inside])
         warn(unknown_warning(counts["unknown"], counts["words"], str(options.text)))
 
     if options.file:

@@ -61,15 +61,11 @@ def example(zoo: Zoo) -> Example:
     for known in (NEWS, PYTHON):
         if all(word in zoo.vocabulary.index for word in zoo.vocabulary.form.words(known.text)):
             return known
-    words = _drawn(zoo) or zoo.vocabulary.words[1 : WORDS + 1]
+    tokens = []
+    if zoo.predicting:
+        tokens = data.samples(next(iter(zoo.predicting.values())), "", WORDS, 0, 1, Decoding(top_k=10))[0].tokens
+    words = [*takewhile(lambda word: word != EOS, (token.word for token in tokens))]
+    words = words or zoo.vocabulary.words[1 : WORDS + 1]
     line = " ".join(words)
     first, second, third, *_ = [*words, *words, *words]
     return Example(line, f"{first} ", " ".join(["___", *words[1:]]), ((line, first),), first, ((first, second, third),))
-
-
-def _drawn(zoo: Zoo) -> list[str]:
-    """The first words of a line that the first model draws, none where it ends at once or there is no model."""
-    if not zoo.predicting:
-        return []
-    (text,) = data.samples(next(iter(zoo.predicting.values())), "", WORDS, 0, 1, Decoding(top_k=10))
-    return list(takewhile(lambda word: word != EOS, (token.word for token in text.tokens)))

@@ -150,7 +150,9 @@ class Trainer(Loop):
         while not progress.finished:
             for window in windows.epoch(progress.epoch, skip=progress.window):
                 metrics = self._step(descent, window)
-                bar.update(*_notes(progress, metrics))
+                mean = math.exp(min(progress.nats / progress.trained, 700))  # since the last validation
+                speed = f"{progress.tokens / progress.step_seconds:,.0f} tokens/s"
+                bar.update(f"train perplexity {mean:.2f}", f"rate {metrics['train/learning_rate']:.3g}", speed)
                 if validated := progress.window in validations:
                     valid = self._validate()
                     if progress.window == len(windows):
@@ -306,15 +308,6 @@ class Trainer(Loop):
         """Seed the random numbers of each other rank differently from rank 0."""
         if ranks.rank():
             torch.manual_seed(hash((torch.initial_seed(), ranks.rank(), self.progress.step)))
-
-
-def _notes(progress: Progress, metrics: Mapping[str, float]) -> tuple[str, str, str]:
-    """Figures for the progress bar: mean perplexity since the last validation, current rate, overall speed."""
-    return (
-        f"train perplexity {math.exp(min(progress.nats / progress.trained, 700)):.2f}",
-        f"rate {metrics['train/learning_rate']:.3g}",
-        f"{progress.tokens / progress.step_seconds:,.0f} tokens/s",
-    )
 
 
 def has_stalled(perplexities: Sequence[float], checks: int) -> bool:
