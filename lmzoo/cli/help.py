@@ -94,7 +94,10 @@ def _sentences(entry: Entry) -> dict[str, str]:
 
 def _table(options: Mapping[str, Any], prefix: str, descriptions: Mapping[str, str], width: int) -> list[str]:
     """Format each option as a paragraph: its value and its description, in YAML terms."""
-    rows = {f"{prefix}{name}: {_written(value)}": descriptions.get(name, "") for name, value in options.items()}
+    rows = dict[str, str]()
+    for name, value in options.items():
+        written = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=2**16)
+        rows[f"{prefix}{name}: " + written.removesuffix("...\n").strip()] = descriptions.get(name, "")
     indent = min(INDENT, 3 + max(map(len, rows), default=0))
     lines = list[str]()
     for row, sentence in rows.items():
@@ -103,9 +106,3 @@ def _table(options: Mapping[str, Any], prefix: str, descriptions: Mapping[str, s
         first = behind.pop(0) if behind and len(row) + 3 <= indent else ""
         lines += [f"{row:{indent}}{first}".rstrip(), *(" " * indent + line for line in behind)]
     return lines
-
-
-def _written(value: Any) -> str:
-    """Format a value as one line of YAML."""
-    text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=2**16)
-    return text.removesuffix("...\n").strip()

@@ -26,7 +26,6 @@ from lmzoo.reports.reading import (
     unigram_surprisal,
 )
 from lmzoo.reports.table import aligned, cell, csv_bytes, table_bytes
-from lmzoo.runs.directory import Run
 from lmzoo.runs.external import open_model, require_words
 from lmzoo.runs.listing import names
 from lmzoo.runs.loading import source_warnings
@@ -100,8 +99,9 @@ def compare_readers(
         for caution in source_warnings(run):
             warn(caution)
         tokenize = TOKENIZERS[arguments.tokenize] if arguments.tokenize and not vocabulary.form.tokenizer else None
-        context = run.config()["corpus"]["context"]
-        read[folder] = _name(run), surprisal(model, vocabulary, times, context, tokenize)
+        context, settings = run.config()["corpus"]["context"], run.config()["model"]
+        name = f"{settings['order']}-gram" if settings["name"] == "ngram" else settings["name"]
+        read[folder] = name, surprisal(model, vocabulary, times, context, tokenize)
         train = run.recorded_corpus()["sha256"].get("train")
         texts |= {train} - {None}
         if rare is None and vocabulary.form.of_words and train is not None:
@@ -139,9 +139,3 @@ def compare_readers(
         cells = [f"{perplexity:.2f}", *gains, *([] if beyond else [""] * 3), f"{added.slope:.2f}"]
         table.append([printable(str(folder)), printable(name), str(rows.sum()), *cells])
     return table, points, columns
-
-
-def _name(run: Run) -> str:
-    """The name of the model, including the order of an n-gram model."""
-    model = run.config()["model"]
-    return f"{model['order']}-gram" if model["name"] == "ngram" else model["name"]

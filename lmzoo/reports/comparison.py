@@ -258,7 +258,8 @@ def _table(group: Group, markdown: bool, begin: int) -> str:
     for row in group.rows:
         options = [_values(row, key) for key in shown]
         figures = [_shown(row, name) for name in columns]
-        cells.append([*options, *([str(len(row.entries))] if several else []), *figures, _runs(row)])
+        run = f"{row.entries[0].folder}{f' and {len(row.entries) - 1} more' if len(row.entries) > 1 else ''}"
+        cells.append([*options, *([str(len(row.entries))] if several else []), *figures, run])
     if markdown:
         cells = [[plain_markdown(cell) for cell in line] for line in cells]
         lines = [f"**{plain_markdown(group.title)}**", "", *markdown_table(cells)]
@@ -285,11 +286,6 @@ def _shown(row: Row, name: str) -> str:
     if name in _BITS:
         return f"{value:.4f}"
     return f"{value:g}" if name == "best_epoch" else f"{value:,.0f}"
-
-
-def _runs(row: Row) -> str:
-    more = len(row.entries) - 1
-    return f"{row.entries[0].folder}{f' and {more} more' if more else ''}"
 
 
 def as_columns(tables: Sequence[Group], every: bool = False) -> dict[str, list[Any]]:

@@ -109,8 +109,10 @@ def plot_by_cost(
 
 
 def _drawn(group: Group) -> list[PlottedRun]:
-    """The rows of a group with a perplexity, the best first."""
-    names = _names(group)
+    """The rows of a group with a perplexity, the best first, named by model and options that differ among its rows."""
+    learner, options = f"{group.kind.learner}.name", [row.entries[0].options for row in group.rows]
+    differing = differing_options(options, learner, group.options)
+    names = [f"{own[learner]} {more}".strip() for own, more in zip(options, differing, strict=True)]
     return [
         PlottedRun(
             name, row.figures["valid"], row.figures["seconds"], row.figures["parameters"],
@@ -120,14 +122,6 @@ def _drawn(group: Group) -> list[PlottedRun]:
         for name, row in zip(names, group.rows, strict=True)
         if row.figures["valid"] is not None and math.isfinite(row.figures["valid"])
     ]  # fmt: skip
-
-
-def _names(group: Group) -> list[str]:
-    """Name each row by its model, and the options that differ among the model's rows."""
-    learner = f"{group.kind.learner}.name"
-    options = [row.entries[0].options for row in group.rows]
-    differing = differing_options(options, learner, group.options)
-    return [f"{own[learner]} {more}".strip() for own, more in zip(options, differing, strict=True)]
 
 
 def _colours(pyplot: Any, runs: Sequence[PlottedRun]) -> list[Any]:

@@ -112,13 +112,9 @@ def matching(patterns: Sequence[str]) -> list[Path]:
     runs: dict[Path, None] = {}
     for pattern in patterns:
         folders = [] if Path(pattern).exists() else sorted(glob.glob(pattern))  # noqa: PTH207 - may be absolute
-        matches = [run for folder in folders or [find(pattern)] for run in _runs(Path(folder))]
+        paths = map(Path, folders or [find(pattern)])
+        matches = [run for path in paths for run in ([path] if stands_for_run(path) else below(path))]
         if not matches:
             raise UserError(f"{pattern}: no runs found", "name folders of runs, or a folder above them")
         runs |= dict.fromkeys(matches)
     return list(runs)
-
-
-def _runs(path: Path) -> list[Path]:
-    """The runs below a folder, or what stands for a run."""
-    return [path] if stands_for_run(path) else below(path)

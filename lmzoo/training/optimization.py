@@ -164,22 +164,6 @@ def _fused(
     return optimizer
 
 
-def _check(optimizer: object, name: str) -> None:
-    """Raise a UserError unless this is an optimizer whose step needs no closure and whose groups have rates."""
-    problem = None
-    if not isinstance(optimizer, Optimizer):
-        problem = "makes no torch.optim.Optimizer"
-    elif not all(isinstance(group.get("lr"), float | int | Tensor) for group in optimizer.param_groups):
-        problem = "a group of parameters has no lr, which schedules change"
-    else:
-        try:
-            signature(optimizer.step).bind()
-        except TypeError:
-            problem = "step() needs a closure, and gets none"
-    if problem:
-        raise UserError(f"optimizer={name}: {problem}", "choose another, or fix its code")
-
-
 class NotFinite(Exception):  # noqa: N818 - the trainer turns it into a UserError
     """A loss or gradient is infinite or NaN. The parameters have not changed in the step."""
 
@@ -203,7 +187,18 @@ class Optimization:
     ):  # fmt: skip
         self.clip = math.inf if clip is None else clip
         self.optimizer: Optimizer = optimizers.build(optimizer, parameters=parameters)
-        _check(self.optimizer, optimizer["name"])
+        problem = None
+        if not isinstance(self.optimizer, Optimizer):
+            problem = "makes no torch.optim.Optimizer"
+        elif not all(isinstance(group.get("lr"), float | int | Tensor) for group in self.optimizer.param_groups):
+            problem = "a group of parameters has no lr, which schedules change"
+        else:
+            try:
+                signature(self.optimizer.step).bind()
+            except TypeError:
+                problem = "step() needs a closure, and gets none"
+        if problem:
+            raise UserError(f"optimizer={optimizer['name']}: {problem}", "choose another, or fix its code")
         self.parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         self.schedule = schedules.build(
             schedule, optimizer=self.optimizer, steps_per_epoch=steps_per_epoch, steps=steps
