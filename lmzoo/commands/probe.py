@@ -87,7 +87,12 @@ def main() -> int:
     parser.add_file("--json", "write the same as JSON")
     options = parser.parse_args()
     measured = not options.neighbours or options.sets or options.analogies
-    sets, analogies = _files(options.sets, options.analogies) if measured else ([], None)
+    root, sets, analogies = Path(os.environ.get("LMZOO_DATA", "data")), options.sets, options.analogies
+    if sets is None:
+        sets = [file for folder in ("wordsim", "wordsim-more") for file in sorted((root / folder).glob("*.txt"))]
+    if analogies is None and (usual := root / "analogies" / "questions-words.txt").exists():
+        analogies = usual
+    sets, analogies = (sets, analogies) if measured else ([], None)
     check_output(options.csv, options.json, inputs=[*options.vectors, *sets, *filter(None, [analogies])])
     opened = {str(path): read_vectors(path) for path in options.vectors}
     names, tables = list(opened), {}
@@ -110,13 +115,3 @@ def main() -> int:
     if options.json:
         write_output(options.json, (json.dumps(rows, indent=2) + "\n").encode())
     return 0
-
-
-def _files(sets: list[Path] | None, analogies: Path | None) -> tuple[list[Path], Path | None]:
-    """The test sets: the given files, else those in the data folder."""
-    root = Path(os.environ.get("LMZOO_DATA", "data"))
-    if sets is None:
-        sets = [file for folder in ("wordsim", "wordsim-more") for file in sorted((root / folder).glob("*.txt"))]
-    if analogies is None and (usual := root / "analogies" / "questions-words.txt").exists():
-        analogies = usual
-    return sets, analogies

@@ -34,8 +34,43 @@ OPTIONS = {
 
 def main() -> int:
     """Run the command. Returns: the exit code."""
-    arguments = _parser().parse_args()
-    grid = _grid(arguments)
+    parser = CommandParser(
+        "retrieve",
+        ", smoothed by that of the collection. "
+        "Files contain '.I' records as Cranfield's, JSON Lines with 'id' and 'text', or lines 'NAME<TAB>TEXT'. An "
+        "option with several values needs --qrels: the best values are chosen by cross-validation over the queries.",
+        "examples: lmzoo retrieve docs.jsonl queries.tsv --mu 1000 --run dirichlet.run; "
+        "lmzoo retrieve cran.all.1400 cran.qry --qrels cranqrel --mu 100 200 300 --feedback 10",
+    )
+    parser.add_argument("documents", type=Path, help="a file in one of these formats")
+    parser.add_argument("queries", type=Path, help="a file, likewise")
+    parser.add_file("--qrels", "relevance judgements in TREC, BEIR or Cranfield format: print measures")
+    parser.add_file("--run", "write a TREC run file, which is also printed without --qrels")
+    for name, (default, what) in OPTIONS.items():
+        parser.add_argument(
+            _flag(name), dest=name, nargs="+", type=type(default), default=[default],
+            metavar=name[0].upper(), help=f"{what} (default: {default:g})",
+        )  # fmt: skip
+    about = "rank by BM25 instead of query likelihood, such as 1.2 0.75"
+    parser.add_argument("--bm25", type=float, nargs=2, metavar=("K1", "B"), help=about)
+    about = "prior of documents: uniform (default), or proportional to length"
+    parser.add_argument("--prior", default="uniform", choices=("uniform", "length"), help=about)
+    parser.add_argument(
+        "--stop", default=str(STOP_WORDS), help="file of stop words, or none (default: 318 English ones)"
+    )
+    parser.add_argument("--stem", default="porter", help="a Snowball stemmer, or none (default: porter)")
+    parser.add_number("--depth", Size, "number of documents ranked per query", 1000)
+    parser.add_number("--folds", Annotated[int, Bounds(low=2, high=2**31 - 1)], "number of cross-validation folds", 5)
+    arguments = parser.parse_args()
+    if arguments.run:
+        files = (arguments.documents, arguments.queries, arguments.qrels, arguments.stop)
+        check_output(arguments.run, inputs=[Path(file) for file in files if file is not None])
+    grid = [RankingOptions(*values) for values in itertools.product(*(getattr(arguments, name) for name in OPTIONS))]
+    default = RankingOptions(*(usual for usual, _ in OPTIONS.values()))
+    if arguments.bm25 and (grid != [default] or arguments.prior != "uniform"):
+        raise UserError("--bm25: does not use a language model", f"leave out --prior, {', '.join(map(_flag, OPTIONS))}")
+    if len(grid) > 1 and not arguments.qrels:
+        raise UserError("several values of an option need --qrels, to choose among them", "give one value of each")
     bm25 = BM25(*arguments.bm25) if arguments.bm25 else None
     judgements = read_judgements(arguments.qrels) if arguments.qrels else {}
     index, queries = _read(arguments, judgements)
@@ -70,21 +105,6 @@ def main() -> int:
     return 0
 
 
-def _grid(arguments: argparse.Namespace) -> list[RankingOptions]:
-    """All combinations of the given values; raise a UserError if the command line is invalid."""
-    if arguments.run:
-        files = (arguments.documents, arguments.queries, arguments.qrels, arguments.stop)
-        check_output(arguments.run, inputs=[Path(file) for file in files if file is not None])
-    grid = [RankingOptions(*values) for values in itertools.product(*(getattr(arguments, name) for name in OPTIONS))]
-    if arguments.bm25 and (
-        grid != [RankingOptions(*(usual for usual, _ in OPTIONS.values()))] or arguments.prior != "uniform"
-    ):
-        raise UserError("--bm25: does not use a language model", f"leave out --prior, {', '.join(map(_flag, OPTIONS))}")
-    if len(grid) > 1 and not arguments.qrels:
-        raise UserError("several values of an option need --qrels, to choose among them", "give one value of each")
-    return grid
-
-
 def _read(arguments: argparse.Namespace, judged: Collection[str]) -> tuple[Index, dict[str, list[int]]]:
     """Index the documents, and the words of each query; ``judged`` as in `read_records`."""
     stop = frozenset() if arguments.stop == "none" else read_stop_words(Path(arguments.stop))
@@ -112,37 +132,6 @@ def _left_out(judgements: Judgements, queries: Collection[str], documents: Colle
     }
     lines = [f"{what}: {len(names):,}, {shortened(names[0])} the first" for what, names in left_out.items() if names]
     return "; ".join(lines) or None
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = CommandParser(
-        "retrieve",
-        ", smoothed by that of the collection. "
-        "Files contain '.I' records as Cranfield's, JSON Lines with 'id' and 'text', or lines 'NAME<TAB>TEXT'. An "
-        "option with several values needs --qrels: the best values are chosen by cross-validation over the queries.",
-        "examples: lmzoo retrieve docs.jsonl queries.tsv --mu 1000 --run dirichlet.run; "
-        "lmzoo retrieve cran.all.1400 cran.qry --qrels cranqrel --mu 100 200 300 --feedback 10",
-    )
-    parser.add_argument("documents", type=Path, help="a file in one of these formats")
-    parser.add_argument("queries", type=Path, help="a file, likewise")
-    parser.add_file("--qrels", "relevance judgements in TREC, BEIR or Cranfield format: print measures")
-    parser.add_file("--run", "write a TREC run file, which is also printed without --qrels")
-    for name, (default, what) in OPTIONS.items():
-        parser.add_argument(
-            _flag(name), dest=name, nargs="+", type=type(default), default=[default],
-            metavar=name[0].upper(), help=f"{what} (default: {default:g})",
-        )  # fmt: skip
-    about = "rank by BM25 instead of query likelihood, such as 1.2 0.75"
-    parser.add_argument("--bm25", type=float, nargs=2, metavar=("K1", "B"), help=about)
-    about = "prior of documents: uniform (default), or proportional to length"
-    parser.add_argument("--prior", default="uniform", choices=("uniform", "length"), help=about)
-    parser.add_argument(
-        "--stop", default=str(STOP_WORDS), help="file of stop words, or none (default: 318 English ones)"
-    )
-    parser.add_argument("--stem", default="porter", help="a Snowball stemmer, or none (default: porter)")
-    parser.add_number("--depth", Size, "number of documents ranked per query", 1000)
-    parser.add_number("--folds", Annotated[int, Bounds(low=2, high=2**31 - 1)], "number of cross-validation folds", 5)
-    return parser
 
 
 def _chosen(

@@ -100,7 +100,7 @@ def _registered(file: Path) -> dict[str, dict[str, Entry]]:
                         option, value = str(keyword.arg), _value(keyword.value, file)
                         options[option] = options.get(option, Option(None, ""))._replace(default=value)
                     made, _ = _definition(registry, file)  # Registry("model")
-                    kind = made.args[0].value if isinstance(made, ast.Call) else ""
+                    kind = ast.literal_eval(made.args[0]) if isinstance(made, ast.Call) else ""
                     found.setdefault(kind, {})[name] = Entry(title, options, not _is_options(node, file))
     return found
 

@@ -61,13 +61,10 @@ def pluralize(number: int, noun: str) -> str:
 
 def shortened(value: object, length: int = 80) -> str:
     """Shorten a value for a message to ``length`` characters."""
-    many_digits = "a number of very many digits"  # Python refuses to format it
-    if isinstance(value, int) and abs(value) >= 10**length:
-        return many_digits
     try:
         text = format_value(value)
-    except ValueError:
-        return many_digits
+    except ValueError:  # Python refuses to format so many digits
+        return "a number of very many digits"
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 

@@ -91,7 +91,7 @@ ANSWERS: dict[str, tuple[Answer, str]] = {
     "cut without length": (page(TEXT[:99], "200 OK", OPEN), "99 bytes with another sha256"),
     "long": (page(TEXT + b"x"), "announces 12001 bytes, and the file has at most 12000"),
     "long without length": (page(TEXT + b"x", "200 OK", OPEN), "sends more than the 12000 bytes"),
-    "very long": (page(TEXT, "200 OK", "Content-Length: " + "9" * 4000), "announces a number of very many digits"),
+    "very long": (page(TEXT, "200 OK", "Content-Length: " + "9" * 4000), "announces 99999"),
     "endless": (endless(page(b"", "200 OK", OPEN)), "sends more than the 12000 bytes"),
     "negative length": (endless(page(b"", "200 OK", "Content-Length: -5")), "sends more than the 12000 bytes"),
     "wrong": (page(TEXT.replace(b"cat", b"dog")), "12000 bytes with another sha256"),
