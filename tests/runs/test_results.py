@@ -1,12 +1,15 @@
 """What came out of runs, in words."""
 
+import json
 import math
+from pathlib import Path
 
 import pytest
 
 from lmzoo.core.checksums import CHECKSUM, with_checksum
 from lmzoo.core.errors import UserError
-from lmzoo.runs.kinds import checked, summary
+from lmzoo.runs.directory import Run
+from lmzoo.runs.kinds import summary
 from lmzoo.runs.results import finite
 
 RESULTS = {
@@ -40,11 +43,13 @@ def test_a_summary_has_every_figure():
     ]
 
 
-def test_results_are_those_that_a_run_wrote():
-    assert checked(with_checksum(RESULTS)) == RESULTS
+def test_results_are_those_that_a_run_wrote(tmp_path: Path):
+    (tmp_path / "results.json").write_text(json.dumps(with_checksum(RESULTS)))
+    assert Run(tmp_path).results() == RESULTS
     for wrong in ([], RESULTS, with_checksum(RESULTS) | {"seed": 4}, RESULTS | {CHECKSUM: "0"}):
+        (tmp_path / "results.json").write_text(json.dumps(wrong))
         with pytest.raises(UserError, match="changed since the run wrote it"):
-            checked(wrong)
+            Run(tmp_path).results()
 
 
 def test_a_model_without_parameters_has_no_number_of_them():
