@@ -22,28 +22,21 @@ from lmzoo.runs.results import finite, perplexities
 MOST_OPTIONS = 8
 """The maximum number of options in a table for reading."""
 
-_BITS = {"valid_bits": "valid", "test_bits": "test"}
-"""Bits per character, for texts of characters."""
-
-_PER_WORD = {"valid_per_word": "valid", "test_per_word": "test"}
-"""Perplexity per word separated by white space, for texts of characters or subwords."""
-
-FIGURES = (
-    "train", "valid", "test", *_BITS, *_PER_WORD, "parameters", "best_epoch", "seconds", "tokens_per_second", "device",
-)  # fmt: skip
-"""The columns of a table, in order."""
+FIGURES = {
+    "train": ("train", ".2f"), "valid": ("valid", ".2f"), "test": ("test", ".2f"),
+    "valid_bits": ("valid bits/character", ".4f"), "test_bits": ("test bits/character", ".4f"),
+    "valid_per_word": ("valid per word", ".2f"), "test_per_word": ("test per word", ".2f"),
+    "parameters": ("parameters", ",.0f"), "best_epoch": ("best epoch", "g"), "seconds": ("seconds", ",.0f"),
+    "tokens_per_second": ("tokens/s", ",.0f"), "device": ("device", ""),
+}  # fmt: skip
+"""The columns of a table, in order: heading and format of each. Bits are per character, for texts of characters;
+perplexity is per word separated by white space also for texts of characters or subwords."""
 
 _MEASURED = ("train", "valid", "test")
 """Perplexities; for labels, the measure of the task in %."""
 
 _REPEATED = ("seed", "task.fold", "task.valid_fold")
 """Runs that differ only in these options are repetitions of an experiment."""
-
-_HEADINGS = {
-    "valid_bits": "valid bits/character", "test_bits": "test bits/character",
-    "valid_per_word": "valid per word", "test_per_word": "test per word",
-    "best_epoch": "best epoch", "tokens_per_second": "tokens/s",
-}  # fmt: skip
 
 _NOTES = {
     "train": "train: of the words between the last two checks, as they were learnt from, with dropout; "
@@ -213,16 +206,15 @@ def _shown_options(members: Sequence[Entry], seeds: bool) -> dict[str, str]:
 
 
 def _figure(entry: Entry, name: str) -> Any:
-    if name in ("valid", "test"):
-        value = entry.kind.figures(entry.results).get(name)
-        return 100 * value if entry.kind is LABELS and value is not None else value
-    if name in _BITS:
+    split, _, of = name.partition("_")
+    value = entry.kind.figures(entry.results).get(split)
+    if of == "per_word":
+        return perplexities({"perplexity": entry.results.get("perplexity_per_word", {})}).get(split)
+    if of == "bits":
         of_characters = "bits_per_character" in entry.results or entry.options.get("corpus.unit") == "char"
-        perplexity = _figure(entry, _BITS[name]) if of_characters else None
-        return None if perplexity is None else math.log2(perplexity)
-    if name in _PER_WORD:
-        per_word = entry.results.get("perplexity_per_word", {})
-        return perplexities({"perplexity": per_word}).get(_PER_WORD[name])
+        return math.log2(value) if of_characters and value is not None else None
+    if name in ("valid", "test"):
+        return 100 * value if entry.kind is LABELS and value is not None else value
     return entry.results.get("train_perplexity" if name == "train" else name)
 
 
@@ -251,9 +243,9 @@ def as_text(tables: Sequence[Group], markdown: bool = False) -> str:
 def _table(group: Group, markdown: bool, begin: int) -> str:
     shown = dict(list(group.options.items())[:MOST_OPTIONS])
     several = any(len(row.entries) > 1 for row in group.rows)
-    always = () if group.kind is LABELS else {*FIGURES} - {*_BITS, *_PER_WORD}
+    always = () if group.kind is LABELS else [name for name in FIGURES if not name.endswith(("_bits", "_per_word"))]
     columns = [name for name in FIGURES if name in always or any(row.figures[name] is not None for row in group.rows)]
-    header = [*shown.values(), *(["seeds"] if several else []), *(_HEADINGS.get(name, name) for name in columns), "run"]
+    header = [*shown.values(), *(["seeds"] if several else []), *(FIGURES[name][0] for name in columns), "run"]
     cells = [header]
     for row in group.rows:
         options = [_values(row, key) for key in shown]
@@ -278,14 +270,9 @@ def _values(row: Row, key: str) -> str:
 
 
 def _shown(row: Row, name: str) -> str:
-    value = row.figures[name]
-    if value is None or isinstance(value, str):
-        return value or ""
-    if name in (*_MEASURED, *_PER_WORD):
-        return f"{value:.2f}" + (f" ± {row.spread[name]:.2f}" if name in row.spread else "")
-    if name in _BITS:
-        return f"{value:.4f}"
-    return f"{value:g}" if name == "best_epoch" else f"{value:,.0f}"
+    if (value := row.figures[name]) is None:
+        return ""
+    return format(value, FIGURES[name][1]) + (f" ± {row.spread[name]:.2f}" if name in row.spread else "")
 
 
 def as_columns(tables: Sequence[Group], every: bool = False) -> dict[str, list[Any]]:

@@ -1,5 +1,6 @@
 """The configuration of a run, parsed once: from Hydra for a new run, from ``config.yaml`` for an existing one."""
 
+import importlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, get_args
@@ -7,10 +8,9 @@ from typing import Any, get_args
 from lmzoo.core.configs import choices, defaults, flatten
 from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.options import format_option, unfit
-from lmzoo.core.registry import Registry
+from lmzoo.core.registry import REGISTRIES, Registry
 from lmzoo.corpus import Context
-from lmzoo.corpus.entries import corpora
-from lmzoo.protocol.model import models, takes_steps
+from lmzoo.protocol.model import takes_steps
 from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL, WORD_VECTORS, Kind, kind_of
 from lmzoo.runs.trainer_options import trainers
 
@@ -132,19 +132,10 @@ class Configuration(Mapping[str, Any]):
 
 def registries(kind: Kind) -> tuple[Registry, Registry]:
     """The registries of learners and of texts of a kind of run, imported on demand."""
-    if kind is LABELS:
-        import lmzoo.labels
-        from lmzoo.labels.model import labellers
-        from lmzoo.labels.tasks import tasks
-
-        return labellers, tasks
-    if kind is WORD_VECTORS:
-        from lmzoo.words.vectors.method import methods
-
-        return methods, corpora
-    import lmzoo.models  # noqa: F401
-
-    return models, corpora
+    modules = {LABELS: ("lmzoo.labels", "lmzoo.labels.tasks"), WORD_VECTORS: ("lmzoo.words.vectors",)}
+    for module in modules.get(kind, ("lmzoo.models",)):
+        importlib.import_module(module)
+    return REGISTRIES[kind.learner], REGISTRIES[kind.text]
 
 
 def _of_steps(option: str) -> bool:
