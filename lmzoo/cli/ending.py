@@ -23,12 +23,13 @@ def run_command(main: Callable[[], int]) -> None:
     if logging.lastResort:  # the handler of what modules log outside of training
         logging.lastResort.setFormatter(MessageFormatter())
     keep_freed_memory()
+    code, message = 0, None
     try:
         with protect_inputs():
             code = main()
         sys.stdout.flush()
     except UserError as error:
-        code = _refuse(one_line(error))
+        message = one_line(error)
     except (KeyboardInterrupt, Interrupted) as stop:
         saved = ": everything is saved; the same command resumes from here" if isinstance(stop, Interrupted) else ""
         print(f"interrupted{saved}", file=sys.stderr)
@@ -37,17 +38,14 @@ def run_command(main: Callable[[], int]) -> None:
         _drop_output()
         code = 1
     except (MemoryError, OSError, RuntimeError, ValueError) as error:
-        if not (reason := _foreign_mistake(error)):
+        if not (message := _foreign_mistake(error)):
             raise
         if isinstance(error, OSError) and error.errno in _OUTPUT_LOST:
             _drop_output()
-        code = _refuse(reason)
+    if message:
+        print(f"error: {message}", file=sys.stderr)
+        code = 2
     sys.exit(code)
-
-
-def _refuse(message: str) -> int:
-    print(f"error: {message}", file=sys.stderr)
-    return 2
 
 
 def _foreign_mistake(error: Exception) -> str | None:

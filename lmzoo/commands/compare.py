@@ -19,7 +19,7 @@ from lmzoo.corpus.corpus import SPLITS
 from lmzoo.corpus.form import Form, require_one_direction
 from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.models.combined.mixture import mixture_weights
-from lmzoo.protocol.difference import FrequencyBand, bootstrap, by_frequency, by_word
+from lmzoo.protocol.difference import bootstrap, by_frequency, by_word
 from lmzoo.protocol.exchange import read_logprobs
 from lmzoo.protocol.lines import known_words, scored
 from lmzoo.protocol.perplexity import Score, text_logprobs, validated
@@ -82,7 +82,13 @@ def compare_tokens(paths: list[Path], split: str, device: str, seed: int, plot: 
     bands = by_frequency(a, b, tokens, text.splits["train"].bincount(minlength=len(text.vocabulary)), SAMPLES, seed)
     if plot:
         write_output(plot, picture_of_bands(bands, str(paths[0]), str(paths[1]), f"{text.name}, {split}", plot))
-    return "\n".join(lines + _frequencies(bands, text.name) + _words(a, b, tokens, text.vocabulary.words))
+    lines.append(f"\nby occurrences in train of {text.name}, A gains")
+    lines.append(f"{'bits/token':>10} {'95% interval':>18} {'count':>9}  occurrences")
+    for band in bands:
+        end = f" to {band.end - 1:,.0f}" if band.end < math.inf else "+"
+        within = f"{band.low:+.3f} to {band.high:+.3f}"
+        lines.append(f"{band.gain:+10.3f} {within:>18} {band.tokens:9,}  {band.least:,}{end}")
+    return "\n".join(lines + _words(a, b, tokens, text.vocabulary.words))
 
 
 def compare_mixture(paths: list[Path], split: str, device: str) -> str:
@@ -171,17 +177,6 @@ def _all_scored(
         known = known_words(model, vocabulary)
         found[path] = _Scored(path, logprobs, f" (context {context})", known, model.whole_sentences)
     return [found[path] for path in paths], text
-
-
-def _frequencies(bands: Sequence[FrequencyBand], corpus: str) -> list[str]:
-    """Format the gain of A in bits per token by word frequency in a corpus, with the 95% interval."""
-    header = f"{'bits/token':>10} {'95% interval':>18} {'count':>9}  occurrences"
-    lines = [f"\nby occurrences in train of {corpus}, A gains", header]
-    for band in bands:
-        interval = f"{band.low:+.3f} to {band.high:+.3f}"
-        end = f" to {band.end - 1:,.0f}" if band.end < math.inf else "+"
-        lines.append(f"{band.gain:+10.3f} {interval:>18} {band.tokens:9,}  {band.least:,}{end}")
-    return lines
 
 
 def compare_sentence(

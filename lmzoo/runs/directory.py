@@ -191,11 +191,11 @@ class Run(Files):
         if self._is_trained():
             starts = self.starts()
         else:  # overwrite files of a start that was killed before training
-            self.write("vocabulary.txt", "".join(f"{word}\n" for word in corpus.vocabulary.words).encode())
-            if conditions := corpus.vocabulary.conditions:
-                self.write(CONDITIONS, "".join(f"{label}\n" for label in conditions).encode())
-            if pieces := corpus.vocabulary.form.pieces:
-                self.write(SCORES, "".join(f"{score!r}\n" for score in pieces.scores.values()).encode())
+            words, pieces = corpus.vocabulary, corpus.vocabulary.form.pieces
+            scores = [repr(score) for score in pieces.scores.values()] if pieces else []
+            for name, lines in zip(WORDS, (words.words, words.conditions, scores), strict=True):
+                if lines:
+                    self.write(name, "".join(f"{line}\n" for line in lines).encode())
         self.write_json("provenance.json", [*starts, with_checksum(provenance(corpus, made_from))])
 
     def _discard(self, before: set[str], new: Sequence[Path]) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -72,11 +73,10 @@ def provenance(corpus: Corpus, made_from: Origins) -> dict[str, Any]:
 def _cpu() -> str:
     """The name of the processor, if the system provides it."""
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        found = re.search(r"^model name\s*:(.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
     except OSError:
         return platform.processor()
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return f"{next(names, platform.processor())}, {torch.backends.cpu.get_cpu_capability()}"
+    return f"{found[1].strip() if found else platform.processor()}, {torch.backends.cpu.get_cpu_capability()}"
 
 
 def _git_state() -> dict[str, Any] | None:

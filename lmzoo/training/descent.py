@@ -45,7 +45,17 @@ class Descent:
     ):
         self.model = model
         self.precision, self.clip = options.precision, options.clip
-        self.windows = _windows(corpus, options, seed)
+        train, rows = corpus.splits["train"], options.batch_size
+        self.windows: StreamWindows | SentenceWindows
+        if corpus.context == "sentence":
+            self.windows = SentenceWindows(train, options.max_tokens, seed, corpus.conditions.get("train"))
+        elif rows > len(train):
+            problem = f"trainer.batch_size={rows}: train has only {len(train)} tokens"
+            raise UserError(problem, "lower it, as each row needs one")
+        elif rows < ranks.world_size():
+            raise UserError(f"trainer.batch_size={rows}: each of {ranks.world_size()} ranks needs a row", "raise it")
+        else:
+            self.windows = StreamWindows(train, rows, options.bptt, seed if options.random_bptt else None)
         self.bptt = options.bptt if options.random_bptt and corpus.context == "stream" else None
         self.average_decay = options.average_decay if options.average == "ema" else None
         self.steps = len(self.windows) * options.epochs
@@ -144,17 +154,3 @@ class Descent:
                 rows[number :: len(parts)] = part
             whole.append(rows)
         return tuple(whole)
-
-
-def _windows(corpus: Corpus, options: TrainerOptions, seed: int) -> StreamWindows | SentenceWindows:
-    train = corpus.splits["train"]
-    if corpus.context == "sentence":
-        return SentenceWindows(train, options.max_tokens, seed, corpus.conditions.get("train"))
-    if options.batch_size > len(train):
-        problem = f"trainer.batch_size={options.batch_size}: train has only {len(train)} tokens"
-        raise UserError(problem, "lower it, as each row needs one")
-    if options.batch_size < ranks.world_size():
-        raise UserError(
-            f"trainer.batch_size={options.batch_size}: each of {ranks.world_size()} ranks needs a row", "raise it"
-        )
-    return StreamWindows(train, options.batch_size, options.bptt, seed if options.random_bptt else None)
