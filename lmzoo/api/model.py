@@ -136,10 +136,24 @@ class Loaded(Predictor):
         """
         if unit not in UNITS:
             raise UserError(f"unit={unit}: must be one of {', '.join(UNITS)}")
-        found = [
-            [*zip(words if all(known) else mark_unknown(words, known), surprisals, strict=True)]
-            for words, surprisals, known in self._scored(_listed(text), context, tokenize, condition, UNITS[unit])
-        ]
+        require_words(self.run, self.model, self.vocabulary)
+        texts, nats, found = _listed(text), UNITS[unit], list[list[tuple[str, float]]]()
+
+        def add(words: list[str], bits: list[float], known: list[bool]) -> None:
+            found.append([*zip(words if all(known) else mark_unknown(words, known), bits, strict=True)])
+
+        if context is None and (len(texts) != 1 or self.vocabulary.conditions):
+            for group in self._groups(tokenized(self, texts, tokenize), condition):
+                known, surprisals, begin = group.known.tolist(), (0.0 - group.logprobs * nats).tolist(), 0
+                for words in group.words:
+                    end = begin + len(words)
+                    add(words, surprisals[begin:end], known[begin:end])
+                    begin = end
+        else:
+            label_number(condition, self.vocabulary)  # an error for one that is not there
+            read = Texts.read(self, texts, context, tokenize)
+            for words, tokens, logprobs in zip(read.words(), read.ordered(read.tokens), read.logprobs(), strict=True):
+                add(words, (0.0 - logprobs * nats).tolist(), self._known[tokens].tolist())
         return found[0] if isinstance(text, str) else found
 
     def frame(
@@ -227,29 +241,6 @@ class Loaded(Predictor):
 
     def _lines(self, texts: Sequence[str], condition: str | None) -> list[Line]:
         return [line for group in self._groups(texts, condition) for line in group.each()]
-
-    def _scored(
-        self,
-        texts: Sequence[str],
-        context: str | Sequence[str] | None,
-        tokenize: str | None,
-        condition: str | None,
-        nats: float,
-    ) -> Iterator[tuple[list[str], list[float], list[bool]]]:
-        """The words of each text and its `<eos>`, -log p of each times ``nats``, and whether the model knows it."""
-        require_words(self.run, self.model, self.vocabulary)
-        if context is None and (len(texts) != 1 or self.vocabulary.conditions):
-            for group in self._groups(tokenized(self, texts, tokenize), condition):
-                known, surprisals, begin = group.known.tolist(), (0.0 - group.logprobs * nats).tolist(), 0
-                for words in group.words:
-                    end = begin + len(words)
-                    yield words, surprisals[begin:end], known[begin:end]
-                    begin = end
-            return
-        label_number(condition, self.vocabulary)  # an error for one that is not there
-        read = Texts.read(self, texts, context, tokenize)
-        for words, tokens, logprobs in zip(read.words(), read.ordered(read.tokens), read.logprobs(), strict=True):
-            yield words, (0.0 - logprobs * nats).tolist(), self._known[tokens].tolist()
 
     @cached_property
     def _log_shares(self) -> Tensor | None:

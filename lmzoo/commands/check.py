@@ -19,19 +19,6 @@ GROUPS = ("model", "corpus", "plugins", "seed")
 """The relevant options of lmzoo train."""
 
 
-def configured(options: list[str], folder: Path | None) -> Any:
-    """The configuration of ``lmzoo train`` with these options; raise a UserError for other groups than `GROUPS`."""
-    folders = [CONFIGS, *([folder.absolute()] if folder else [])]
-    for option in options:
-        if parse(option).key_or_group.partition(".")[0] not in GROUPS:
-            raise UserError(f"{option}: no option of lmzoo check", f"choose from: {', '.join(GROUPS)}")
-    load_plugins_of(options)
-    check_choices(options, "train", False, folders)
-    check_keys(options, "train", folders)
-    config = composed("train", options, folders)
-    return OmegaConf.to_container(OmegaConf.masked_copy(config, [*GROUPS]), resolve=True)
-
-
 def main() -> int:
     """Run the command. Returns: the exit code, 1 if a rule is broken."""
     parser = CommandParser(
@@ -45,7 +32,16 @@ def main() -> int:
         help="model=NAME, and options as of lmzoo train: model.OPTION, plugins, seed, corpus (default: pydoc)",
     )  # fmt: skip
     arguments = parser.parse_intermixed_args()
-    config = configured(arguments.options, arguments.config_dir)
+    options, own = arguments.options, arguments.config_dir
+    folders = [CONFIGS, *([own.absolute()] if own else [])]
+    for option in options:
+        if parse(option).key_or_group.partition(".")[0] not in GROUPS:
+            raise UserError(f"{option}: no option of lmzoo check", f"choose from: {', '.join(GROUPS)}")
+    load_plugins_of(options)
+    check_choices(options, "train", False, folders)
+    check_keys(options, "train", folders)
+    composition = OmegaConf.masked_copy(composed("train", options, folders), [*GROUPS])
+    config: Any = OmegaConf.to_container(composition, resolve=True)
     load_plugins(config["plugins"])
     models.check(config["model"])
     corpus, name = load_corpus(config["corpus"]), config["model"]["name"]
