@@ -51,7 +51,8 @@ class Kind:
 LANGUAGE_MODEL = Kind("train", "a language model", "model", "corpus", "best.pt", False,
                       forms.perplexities, forms.language_model)  # fmt: skip
 WORD_VECTORS = Kind("vectors", "word vectors", "method", "corpus", VECTORS, False,
-                    forms.losses, forms.word_vectors)  # fmt: skip
+                    lambda results: {} if results["loss"] is None else {"loss": results["loss"]},
+                    forms.word_vectors)  # fmt: skip
 LABELS = Kind("label", "labels", "labeller", "task", "best.pt", True,
               lambda results: results["figures"], forms.labels)  # fmt: skip
 

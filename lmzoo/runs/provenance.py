@@ -85,15 +85,11 @@ def _git_state() -> dict[str, Any] | None:
     if not (folder / ".git").exists():
         return None
 
-    def git(*arguments: str) -> str:
-        return subprocess.run(
-            ["git", *arguments], cwd=folder, capture_output=True, text=True, check=True, timeout=30
-        ).stdout.strip()
-
+    command = ["git", "status", "--porcelain=v2", "--branch", "--", "lmzoo", "configs"]
     try:
-        return {
-            "commit": git("rev-parse", "HEAD"),
-            "dirty": bool(git("status", "--porcelain", "--", "lmzoo", "configs")),
-        }
+        status = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, timeout=30).stdout
     except (OSError, subprocess.SubprocessError):
         return None
+    commit = re.search(r"^# branch.oid (\w+)$", status, re.MULTILINE)
+    changed = not all(line.startswith("#") for line in status.splitlines())
+    return {"commit": commit[1], "dirty": changed} if commit else None

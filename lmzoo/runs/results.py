@@ -17,11 +17,6 @@ def perplexities(results: Mapping[str, Any], name: str = "perplexity") -> dict[s
     return {split: math.inf if value is None else value for split, value in results[name].items()}
 
 
-def losses(results: Mapping[str, Any]) -> dict[str, float]:
-    """The final loss of word vectors, if their method has one."""
-    return {} if results["loss"] is None else {"loss": results["loss"]}
-
-
 def word_vectors(results: Mapping[str, Any]) -> str:
     """Format the results of word vectors in a few lines."""
     loss = "" if results["loss"] is None else f", loss {results['loss']:.4f}"
