@@ -4,7 +4,7 @@ import contextlib
 import io
 import threading
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 
@@ -16,7 +16,6 @@ from lmzoo.core.options import Bounds
 from lmzoo.core.progress import Bar
 from lmzoo.page.app import check_port, imported, serve
 from lmzoo.page.zoo import Zoo
-from lmzoo.runs.configuration import Configuration
 from lmzoo.runs.directory import Run
 from lmzoo.runs.listing import OUTPUTS
 from lmzoo.training import session
@@ -68,10 +67,6 @@ def train_demo_runs(device: str) -> list[Path]:
     missing = [name for name, run in runs.items() if not run.config_file.exists() or run.results() is None]
     if not missing:
         return [*folders.values()]
-
-    def job(config: Configuration, number: int | None, chosen: list[str], given: list[str]) -> Any:
-        return session.train(config, given)
-
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # more of them slow down models as small as these, above all on a busy machine
     inform(f"training {', '.join(missing)}; they are saved in {OUTPUTS / 'demo'}")
@@ -79,7 +74,8 @@ def train_demo_runs(device: str) -> list[Path]:
         for name in missing:
             command, *options = RUNS[name]
             with contextlib.redirect_stdout(io.StringIO()):  # the log of each is in its folder
-                run_hydra(job, command, line=["lmzoo", *options, f"device={device}", f"run_dir={folders[name]}"])
+                line = ["lmzoo", *options, f"device={device}", f"run_dir={folders[name]}"]
+                run_hydra(lambda config, _, __, given: session.train(config, given), command, line=line)
             bar.update()
     torch.set_num_threads(threads)
     return [*folders.values()]

@@ -44,11 +44,8 @@ class Configuration(Mapping[str, Any]):
         for group in (self.kind.text, self.kind.learner):
             if unfit(self._settings.get(group), dict) or unfit(self[group].get("name"), str):
                 raise UserError(f"{group} of a run: must be a group with a name")
-        for option, value, kind in (
-            ("plugins", self["plugins"], list[str]),
-            ("trainer", self.get("trainer", {}), dict),
-        ):
-            if wrong := unfit(value, kind):
+        for option, kind in (("plugins", list[str]), ("trainer", dict)):
+            if wrong := unfit(value := self.get(option, kind()), kind):
                 raise UserError(f"{option}={shortened(value)}: must be {wrong}")
         if self.kind.text == "corpus" and (context := self["corpus"].get("context")) not in get_args(Context):
             raise UserError(f"corpus.context={shortened(context)}: must be one of {', '.join(get_args(Context))}")
