@@ -12,6 +12,7 @@ from lmzoo.api.texts import Texts
 from lmzoo.core.errors import UserError
 from lmzoo.core.extras import import_optional
 from lmzoo.corpus.offsets import word_offsets
+from lmzoo.protocol.lines import known_words
 from lmzoo.protocol.prediction import at_each_token, entropy_and_rank
 from lmzoo.reports.surprisal import BEFORE, Row, line_rows
 
@@ -28,16 +29,15 @@ def data_frame(columns: Mapping[str, Sequence[Any]]) -> Any:
 
 
 def word_columns(
-    texts: Texts, originals: Sequence[str], tokenize: str | None, known: Tensor, log_shares: Tensor | None
+    texts: Texts, originals: Sequence[str], tokenize: str | None, log_shares: Tensor | None
 ) -> dict[str, list[Any]]:
     """The columns of `lmzoo.api.Loaded.frame`.
 
     Args:
         originals: the lines as they were given.
-        known: (V,) bool, the words that the model knows.
         log_shares: (V,) log2 of the share of each word in the training text; None: it is not there.
     """
-    sizes = [len(row) for row in texts.rows]
+    sizes, known = [len(row) for row in texts.rows], known_words(texts.lm.model, texts.lm.vocabulary)
     measured = torch.full((sum(sizes), 2), math.nan)
     if texts.lm.model.open_vocabulary:
         log.warning("entropy and rank are missing: a transformer has no word vocabulary")

@@ -187,7 +187,7 @@ class Loaded(Predictor):
         lines = _listed(texts)
         require_words(self.run, self.model, self.vocabulary, labels=False)
         read = Texts.read(self, lines, context, tokenize)
-        return data_frame(word_columns(read, lines, tokenize, self._known, self._log_shares))
+        return data_frame(word_columns(read, lines, tokenize, self._log_shares))
 
     def states(self, text: str, *, tokenize: str | None = None) -> States:
         """Infer the hidden states of a line under a hidden Markov model or a linear dynamical system.

@@ -88,7 +88,14 @@ def compare_tokens(paths: list[Path], split: str, device: str, seed: int, plot: 
         end = f" to {band.end - 1:,.0f}" if band.end < math.inf else "+"
         within = f"{band.low:+.3f} to {band.high:+.3f}"
         lines.append(f"{band.gain:+10.3f} {within:>18} {band.tokens:9,}  {band.least:,}{end}")
-    return "\n".join(lines + _words(a, b, tokens, text.vocabulary.words))
+    counts, gains = by_word(a, b, tokens, len(text.vocabulary))
+    for name, signed in (("A", gains), ("B", -gains)):
+        lines += [f"\n{name} is better on", f"{'bits':>10} {'count':>9} {'a token':>9}  word"]
+        for word in signed.argsort(descending=True, stable=True)[:SHOWN].tolist():
+            if signed[word] > 0:
+                bits, count = float(signed[word]), int(counts[word])
+                lines.append(f"{bits:10.1f} {count:9,} {bits / count:9.3f}  {text.vocabulary.words[word]}")
+    return "\n".join(lines)
 
 
 def compare_mixture(paths: list[Path], split: str, device: str) -> str:
@@ -249,19 +256,6 @@ def _displayed(folder: Path, words: list[str], device: str, tokenize: str | None
     with error_prefix(str(folder)):
         bits, known = surprisal(model, vocabulary, Times(words, zeros, zeros, zeros), "sentence", cut)
     return Surprisals(str(folder), bits.tolist(), known.tolist())
-
-
-def _words(a: Tensor, b: Tensor, tokens: Tensor, words: list[str]) -> list[str]:
-    """Format the words with the largest gains of either model, in bits over the whole text."""
-    counts, gains = by_word(a, b, tokens, len(words))
-    lines = []
-    for name, signed in (("A", gains), ("B", -gains)):
-        lines += [f"\n{name} is better on", f"{'bits':>10} {'count':>9} {'a token':>9}  word"]
-        for word in signed.argsort(descending=True, stable=True)[:SHOWN].tolist():
-            if signed[word] > 0:
-                bits, count = float(signed[word]), int(counts[word])
-                lines.append(f"{bits:10.1f} {count:9,} {bits / count:9.3f}  {words[word]}")
-    return lines
 
 
 def main() -> int:
