@@ -25,32 +25,6 @@ def members(cluster: Tensor, counts: Tensor) -> list[list[int]]:
     return words
 
 
-def cluster(vocabulary: Vocabulary, tokens: Tensor, clusters: int, out: Path, tree: bool) -> None:
-    """Print the Brown clusters of a text, and write ``word<TAB>cluster<TAB>count`` for each word to a file.
-
-    With ``tree`` the lines are ``path<TAB>word<TAB>count``, with the cluster's path in the tree of clusters.
-
-    Raises: UserError if there are more clusters than words, or if the file cannot be written.
-    """
-    cluster_of = cached_brown_clusters(tokens, len(vocabulary), clusters, "--clusters")
-    counts = tokens.bincount(minlength=len(vocabulary))
-    path_of = paths(tokens, cluster_of) if tree else None
-    lines: list[str] = []
-    for number, words in enumerate(members(cluster_of, counts)):
-        more = f" … ({len(words)} words)" if len(words) > SHOWN else ""
-        print(f"{number:4d}  {printable(' '.join(vocabulary.words[word] for word in words[:SHOWN]))}{more}")
-        for word in words:
-            name = vocabulary.words[word]
-            fields = f"{path_of[number]}\t{name}" if path_of else f"{name}\t{number}"
-            lines.append(f"{fields}\t{counts[word]}\n")
-    write_output(out, "".join(lines).encode())
-    information = average_mutual_information(tokens, cluster_of)
-    print(
-        f"{clusters} clusters of {len(vocabulary):,} words in {len(tokens):,} tokens: "
-        f"average mutual information {information:.4f} nats; written to {printable(str(out))}"
-    )
-
-
 def main() -> int:
     """Run the command. Returns: the exit code."""
     parser = CommandParser(
@@ -81,5 +55,21 @@ def main() -> int:
     else:
         corpus = load_corpus(defaults("corpus", options.corpus))
         vocabulary, tokens = corpus.vocabulary, corpus.splits["train"]
-    cluster(vocabulary, tokens, options.clusters, options.out, options.paths)
+    cluster_of = cached_brown_clusters(tokens, len(vocabulary), options.clusters, "--clusters")
+    counts = tokens.bincount(minlength=len(vocabulary))
+    path_of = paths(tokens, cluster_of) if options.paths else None
+    lines: list[str] = []
+    for number, words in enumerate(members(cluster_of, counts)):
+        more = f" … ({len(words)} words)" if len(words) > SHOWN else ""
+        print(f"{number:4d}  {printable(' '.join(vocabulary.words[word] for word in words[:SHOWN]))}{more}")
+        for word in words:
+            name = vocabulary.words[word]
+            fields = f"{path_of[number]}\t{name}" if path_of else f"{name}\t{number}"
+            lines.append(f"{fields}\t{counts[word]}\n")
+    write_output(options.out, "".join(lines).encode())
+    information = average_mutual_information(tokens, cluster_of)
+    print(
+        f"{options.clusters} clusters of {len(vocabulary):,} words in {len(tokens):,} tokens: "
+        f"average mutual information {information:.4f} nats; written to {printable(str(options.out))}"
+    )
     return 0
