@@ -151,16 +151,18 @@ class GrowingTable:
     def __init__(self, words: list[str], others: Iterable[str] = ()):
         index = {word: number for number, word in enumerate(words)} | dict.fromkeys(others, 0)
         self.words, self.index = words, defaultdict(count(len(words)).__next__, index)
+        self.others = len(index) - len(words)
         self.table = WordTable(self.index)
 
     def find(self, words: Words) -> np.ndarray:
         """(W,) int64 indices of words, after adding new ones."""
         if len(self.words) > 2 * len(self.table.numbers):
             self.table = WordTable(self.index)
-        numbers, known = self.table.find(words), len(self.index)
+        numbers = self.table.find(words)
         unlisted = np.flatnonzero(numbers < 0)
         numbers[unlisted] = [*map(self.index.__getitem__, words[unlisted])]
-        self.words += [*islice(reversed(self.index), len(self.index) - known)][::-1]
+        new = len(self.index) - self.others - len(self.words)  # also those of an interrupted call
+        self.words += [*islice(reversed(self.index), new)][::-1]
         return numbers
 
 
@@ -185,8 +187,9 @@ class PieceTable:
                 self._clear()
             numbers = self.words.find(words)
             new = [*map(self.cut, self.words.words[len(self.ends) - 1 :])]
-            self.pieces = np.append(self.pieces, np.fromiter(chain.from_iterable(new), np.int64))
-            self.ends = np.append(self.ends, self.ends[-1] + np.fromiter(map(len, new), np.int64).cumsum())
+            pieces = np.append(self.pieces, np.fromiter(chain.from_iterable(new), np.int64))
+            ends = np.append(self.ends, self.ends[-1] + np.fromiter(map(len, new), np.int64).cumsum())
+            self.pieces, self.ends = pieces, ends
             lengths = self.ends[numbers + 1] - self.ends[numbers]
             begins = np.append(0, lengths.cumsum())
             places = np.arange(begins[-1]) + (self.ends[numbers] - begins[:-1]).repeat(lengths)

@@ -11,7 +11,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.files import checked_text
 from lmzoo.corpus import Vocabulary, lookup
 from lmzoo.corpus.form import Form
-from lmzoo.corpus.lookup import Words, WordTable, blocks
+from lmzoo.corpus.lookup import PieceTable, Words, WordTable, blocks
 from lmzoo.corpus.vocabulary import Lexicon
 
 ODD = "ab\x00\x07\x1b\x1c\x1f\x7f\t\r\x0b\x0c  \n\n\x85\xa0\u1680\u2007\u2028\u202f\u205f\u3000\u200b\ufeffé€😀"
@@ -187,3 +187,16 @@ def test_a_short_text_is_encoded_as_a_long_one(parts: list[str], unknown: bool):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lmzoo.corpus.vocabulary.SHORT", 2**12)
         assert vocabulary.encode([]).tolist() == []
+
+
+def test_pieces_after_an_interruption() -> None:
+    """Words that were numbered when Ctrl-C came have their pieces the next time."""
+    table = PieceTable(lambda word: list(word.encode()))
+    number = table.words.index.default_factory
+    assert number is not None
+    table.words.index.default_factory = lambda: number() if len(table.words.index) < 3 else 1 // 0  # as it comes
+    with pytest.raises(ZeroDivisionError):
+        table.find(Words(b"a b c d\n"))
+    table.words.index.default_factory = number
+    pieces, begins = table.find(Words(b"d b e\n"))
+    assert (bytes(pieces.tolist()), begins.tolist()) == (b"dbe", [0, 1, 2, 3])
