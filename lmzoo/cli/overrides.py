@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Sequence
 from contextlib import nullcontext
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -201,8 +202,10 @@ def _refusal(key: str, config: Any, groups: set[str]) -> UserError | None:
             return refusal
     if inside:
         return UserError(f"{key}: no such option", f"did you mean {' or '.join(inside)}?")
-    alike = [name for name in names if name.rpartition(".")[0] == group] or names
-    return UserError(f"{key}: no such option", nearest(f"{group}.{meant}".lstrip("."), alike))
+    names |= {name for name in groups if choices(name)}  # also where none is chosen
+    meant = f"{group}.{meant}".lstrip(".")
+    alike = [name for name in names if name.rpartition(".")[0] == group] or get_close_matches(meant, names, 1, 0.5)
+    return UserError(f"{key}: no such option", nearest(meant, alike or [name for name in names if "." not in name]))
 
 
 def hydra_message(error: Exception) -> str:

@@ -54,6 +54,11 @@ from command_line import SMALL, command
             "no such option of model=lstm trainer=default; leave it out",
         ),
         ("-m model=glob(*x)", "model=glob(*x): no such model; "),
+        (
+            "method.window=3",
+            "method.window: no such option; choose from: corpus, deterministic, device, experiment, hydra,",
+        ),
+        ("expriment=x", "expriment: no such option; did you mean 'experiment'?"),
         ("hydra.swep.dir=x", "hydra.swep: no such option; did you mean 'hydra.sweep'?"),
         ("+hydra.swep.dir=x", "hydra.swep: no such option; did you mean 'hydra.sweep'?"),
         ("-m model=lstm,rnn hydra.sweep.dri=x", "Could not override 'hydra.sweep.dri'."),
