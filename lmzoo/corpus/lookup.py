@@ -1,10 +1,11 @@
 """Vectorized lookup of the words of a text."""
 
 import re
+from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from itertools import chain, count, islice
+from itertools import count, islice
 from threading import Lock
 from typing import Self
 
@@ -178,7 +179,7 @@ class PieceTable:
         self._clear()
 
     def _clear(self) -> None:
-        self.words, self.pieces, self.ends = GrowingTable([]), np.empty(0, np.int64), np.zeros(1, np.int64)
+        self.words, self.pieces, self.ends = GrowingTable([]), array("q"), array("q", [0])
 
     def find(self, words: Words) -> tuple[np.ndarray, np.ndarray]:
         """(P,) the indices of the pieces of W words, and (W + 1,) where those of each word begin, and P."""
@@ -186,11 +187,12 @@ class PieceTable:
             if len(self.words.words) > DISTINCT:
                 self._clear()
             numbers = self.words.find(words)
-            new = [*map(self.cut, self.words.words[len(self.ends) - 1 :])]
-            pieces = np.append(self.pieces, np.fromiter(chain.from_iterable(new), np.int64))
-            ends = np.append(self.ends, self.ends[-1] + np.fromiter(map(len, new), np.int64).cumsum())
-            self.pieces, self.ends = pieces, ends
-            lengths = self.ends[numbers + 1] - self.ends[numbers]
+            del self.pieces[self.ends[-1] :]  # of an interrupted call
+            for word in self.words.words[len(self.ends) - 1 :]:
+                self.pieces.extend(self.cut(word))
+                self.ends.append(len(self.pieces))
+            starts = np.asarray(self.ends)[numbers]  # a copy, as an array with a view cannot grow
+            lengths = np.asarray(self.ends)[numbers + 1] - starts
             begins = np.append(0, lengths.cumsum())
-            places = np.arange(begins[-1]) + (self.ends[numbers] - begins[:-1]).repeat(lengths)
-            return self.pieces[places], begins
+            places = np.arange(begins[-1]) + (starts - begins[:-1]).repeat(lengths)
+            return np.asarray(self.pieces)[places], begins
