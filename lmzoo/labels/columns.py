@@ -43,6 +43,7 @@ class ColumnText(LabelledText):
         train: the layout of train; None if this is train.
         labelled: whether the column of labels is required. If not, lines may end before it, and the layout must
             otherwise be that of train.
+        label_form: what matches it is certainly a label.
 
     Attributes:
         rows: the line numbers of the words of each sentence, from 0.
@@ -59,8 +60,9 @@ class ColumnText(LabelledText):
         name: str = "",
         train: Layout | None = None,
         labelled: bool = True,
+        label_form: re.Pattern[str] | None = None,
     ):
-        self.path, self.columns, self.labelled = path, columns, labelled
+        self.path, self.columns, self.labelled, self.label_form = path, columns, labelled, label_form
         self.train = train if train and train.separator else None
         self.lines = whole_lines(path)
         self.bare = [line.rstrip("\r\n") for line in self.lines]
@@ -193,7 +195,8 @@ class ColumnText(LabelledText):
         """
         fields, tag = self._fields(number), bool(HASHTAG.match(self.bare[number]))
         if len(fields) == self.width and (self.width > 1 or fields[0] == "#" or tag):
-            if self.width == 1 or fields[self.telling].strip() in labels:
+            label = fields[self.telling].strip()
+            if self.width == 1 or label in labels or (self.label_form and self.label_form.fullmatch(label)):
                 return True
             if begins and not tag:
                 return False

@@ -224,7 +224,7 @@ class LabelledWords(Task):
 
     def read(self, path: Path, labelled: bool = True) -> ColumnText:
         name = self.files.get("train", "") if path == STDIN else path.name
-        return ColumnText(path, self.columns, name, self.layout, labelled)
+        return ColumnText(path, self.columns, name, self.layout, labelled, LABEL if self.measure == "f1" else None)
 
     def layout_of(self, train: Any) -> Layout:
         return replace(super().layout_of(train), separator=train.separator, width=train.width)

@@ -160,6 +160,6 @@ def differing_options(options: Sequence[Mapping[str, Any]], learner: str, names:
     found = []
     for own in options:
         alike = [other for other in options if other.get(learner) == own.get(learner)]
-        differing = [key for key in names if any(other.get(key) != own.get(key) for other in alike)]
-        found.append(" ".join(f"{names[key]}={own.get(key)}" for key in differing))
+        differing = [key for key in names if key in own and any(other.get(key) != own[key] for other in alike)]
+        found.append(" ".join(f"{names[key]}={own[key]}" for key in differing))
     return found

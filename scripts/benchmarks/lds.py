@@ -23,7 +23,7 @@ from lmzoo.core.files import read_lines, write_output
 from lmzoo.corpus.vocabulary import Vocabulary
 from lmzoo.models.lds.estimation.asos import e_step, m_step
 from lmzoo.models.lds.estimation.fit import em
-from lmzoo.models.lds.estimation.statistics import Counts, CrossCovariance, Statistics, project, whiten, whiten_vectors
+from lmzoo.models.lds.estimation.statistics import Counts, CrossCovariance, project, whiten, whiten_vectors
 from lmzoo.models.lds.estimation.steady_state import steady_state
 from lmzoo.models.lds.estimation.system import LDS
 from lmzoo.reports.charts import charts, legend, logarithmic, rendered
@@ -49,11 +49,11 @@ def iterate(psi: Sequence[CrossCovariance] | Sequence[Tensor], dimensions: int, 
     return m_step(e_step(psi, lds, steady_state(lds), dimensions))
 
 
-def as_vectors(text: Statistics, d: int) -> tuple[list[Tensor], Tensor]:
+def as_vectors(mu: Tensor, words: list[CrossCovariance], d: int) -> tuple[list[Tensor], Tensor]:
     """Ψ_1 … of random vectors of d dimensions, one a word, and these as (V, d) white observations."""
-    vectors = torch.randn(len(text.mu), d, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    Y = whiten_vectors(vectors, text.mu)
-    return project(text.psi, Y, text.mu), Y
+    vectors = torch.randn(len(mu), d, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    Y = whiten_vectors(vectors, mu)
+    return project(words, Y, mu), Y
 
 
 def grow(stream: Tensor, sizes: list[int], hidden: int, d: int, plot: Path) -> None:
@@ -65,11 +65,11 @@ def grow(stream: Tensor, sizes: list[int], hidden: int, d: int, plot: Path) -> N
     for size in sizes:
         tokens = stream[:size]
         counting, counts = timed(lambda: Counts.of(tokens, types, LAGS))  # noqa: B023 - called at once
-        words = whiten(counts, PSEUDOCOUNT)
-        pairs = sum(Psi.sparse._nnz() for Psi in words.psi)
-        lds = next(em(words.psi, types - 1, hidden, 2, LAGS))[0]
-        one_hot = seconds(lambda: iterate(words.psi, types - 1, lds))  # noqa: B023
-        psi, _ = as_vectors(words, d)
+        mu, words = whiten(counts, PSEUDOCOUNT)
+        pairs = sum(Psi.sparse._nnz() for Psi in words)
+        lds = next(em(words, types - 1, hidden, 2, LAGS))[0]
+        one_hot = seconds(lambda: iterate(words, types - 1, lds))  # noqa: B023
+        psi, _ = as_vectors(mu, words, d)
         small = next(em(psi, d, min(hidden, d), 2, LAGS))[0]
         dense = seconds(lambda: iterate(psi, d, small))  # noqa: B023
         figures.append((size / 1e6, counting, one_hot, dense))
@@ -105,7 +105,7 @@ def dynamax(stream: Tensor, sizes: list[int], hidden: int, d: int) -> None:
     for size in sizes:
         words, tokens = stream[:size].unique(return_inverse=True)
         counting, (psi, Y) = timed(
-            lambda: as_vectors(whiten(Counts.of(tokens, len(words), LAGS), 0.0), d)  # noqa: B023 - called at once
+            lambda: as_vectors(*whiten(Counts.of(tokens, len(words), LAGS), 0.0), d)  # noqa: B023 - called at once
         )
         lds, _, expectations = next(islice(em(psi, d, hidden, 4, LAGS), 3, None))
         ours = seconds(lambda: iterate(psi, d, lds))  # noqa: B023

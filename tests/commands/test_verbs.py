@@ -11,7 +11,7 @@ from command_line import MODELS, QUICK, TEXT, command
 from lmzoo.commands import compare, evaluate, export, generate, pairs, rerank, score
 from lmzoo.core.configs import choices
 
-NAMES = choices("model")
+NAMES = [name for name in choices("model") if name != "whole_sentence"]  # which has no probabilities of words
 BLOCKS = ["model.states=24", "model.clusters=6", "model.dim=8"]
 SMALL = MODELS | {
     "hmm": ["model.states=4", "model.iterations=2"],

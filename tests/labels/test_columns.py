@@ -1,6 +1,7 @@
 """Labelled words in columns and CoNLL-U: what is read, what is refused with its line, and what stays as it was."""
 
 import gzip
+import re
 from pathlib import Path
 
 import pytest
@@ -163,6 +164,8 @@ def test_a_hash_is_a_word_where_its_line_is_like_the_others(tmp_path: Path):
     assert words(read(tmp_path, pound, TAGS))[0] == [("#", "#"), ("20", "CD")]
     tweets = "#now HT\n#here HT\n\nat IN\n#home HT\n"
     assert words(read(tmp_path, tweets, TAGS)) == [[("#now", "HT"), ("#here", "HT")], [("at", "IN"), ("#home", "HT")]]
+    alone = read(tmp_path, "# B-X\n\na O\n", TAGS, label_form=re.compile("B-.+"))
+    assert words(alone) == [[("#", "B-X")], [("a", "O")]]
 
 
 @pytest.mark.parametrize(
