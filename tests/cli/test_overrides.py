@@ -55,8 +55,8 @@ from command_line import SMALL, command
         ),
         ("-m model=glob(*x)", "model=glob(*x): no such model; "),
         (
-            "method.window=3",
-            "method.window: no such option; choose from: corpus, deterministic, device, experiment, hydra,",
+            "zz.qqq=3",
+            "zz.qqq: no such option; choose from: corpus, deterministic, device, experiment, hydra,",
         ),
         ("expriment=x", "expriment: no such option; did you mean 'experiment'?"),
         ("hydra.swep.dir=x", "hydra.swep: no such option; did you mean 'hydra.sweep'?"),
