@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from lmzoo.numerics.hashing import ODD, HashTable
+from lmzoo.numerics.sparse import ranges
 
 BLOCK = 2**20
 """The approximate number of bytes looked up at once."""
@@ -193,6 +194,5 @@ class PieceTable:
                 self.ends.append(len(self.pieces))
             starts = np.asarray(self.ends)[numbers]  # a copy, as an array with a view cannot grow
             lengths = np.asarray(self.ends)[numbers + 1] - starts
-            begins = np.append(0, lengths.cumsum())
-            places = np.arange(begins[-1]) + (starts - begins[:-1]).repeat(lengths)
-            return np.asarray(self.pieces)[places], begins
+            _, places = ranges(torch.from_numpy(starts), torch.from_numpy(lengths))
+            return np.asarray(self.pieces)[places.numpy()], np.append(0, lengths.cumsum())
