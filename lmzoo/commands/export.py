@@ -98,7 +98,7 @@ def _sizes(names: Sequence[str], table: NGramTable) -> str:
 
 
 @torch.no_grad()
-def check_predictions(source: Path, model: LanguageModel, words: Sequence[str]) -> None:
+def warn_unnormalized(source: Path, model: LanguageModel, words: Sequence[str]) -> None:
     """Warn if the predictions after a sample of words do not sum to 1, as those of an ARPA file need not."""
     tokens = torch.linspace(0, len(words) - 1, min(len(words), SAMPLED)).long()
     with evaluating(model):
@@ -126,7 +126,7 @@ def export_folder(source: Path, folder: Path) -> None:
         raise UserError(f"{source}: is a model of transformers already", "give a run")
     require_words(run, model, vocabulary, labels=False, reverse=False)
     config = run.config()
-    check_predictions(source, model, vocabulary.words)
+    warn_unnormalized(source, model, vocabulary.words)
     contents = files(model, vocabulary, config["model"], config["corpus"]["context"], config["plugins"])
     warn(run.unfinished())
     try:
