@@ -171,19 +171,22 @@ class Trainer(Loop):
             metrics = descent.step(window)
         except NotFinite as error:
             raise NotFinite(f"{error} at step {progress.step + 1}") from None
-        average, after = self.options.average, self.options.average_after
-        if (
-            average == "ema"
-            or (average == "tail" and progress.epoch >= after)
-            or (average == "nt" and descent.optimization.average.steps > 0)
-            or (average == "nt" and has_stalled([check["valid"] for check in progress.checks], after))
-        ):
+        if self._averages(descent):
             descent.optimization.average.update()
         elapsed = time.monotonic() - begun
         progress.note_step(window.count, metrics["perplexity/train"], elapsed)
         progress.seconds = time.monotonic() - self.started
         self.observe(progress, metrics | {"train/tokens_per_second": window.count / elapsed})
         return metrics
+
+    def _averages(self, descent: Descent) -> bool:
+        """Whether the last step enters the average."""
+        kind, after = self.options.average, self.options.average_after
+        if kind == "nt":
+            return descent.optimization.average.steps > 0 or has_stalled(
+                [check["valid"] for check in self.progress.checks], after
+            )
+        return kind == "ema" or (kind == "tail" and self.progress.epoch >= after)
 
     def _validate(self) -> float:
         """Compute validation perplexity and save the best weights, in both cases averaged ones if there are any."""
