@@ -23,6 +23,7 @@ from lmzoo.runs.labellers import load_labeller
 from lmzoo.runs.listing import OUTPUTS, find
 from lmzoo.training import session
 from lmzoo.words.vectors.formats import read_vectors
+from lmzoo.words.vectors.word_vectors import WordVectors
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ def load(source: str | os.PathLike[str], device: str = "cpu", plugins: Sequence[
     if path != Path(source):
         log.warning("%s is %s", source, path)
     if path.is_file() and not holds_arpa(path):
-        return read_vectors(path)
+        return _vectors(path)
     run = run_at(path)
     kind = run.config().kind
     if kind is WORD_VECTORS:
@@ -59,6 +60,15 @@ def load(source: str | os.PathLike[str], device: str = "cpu", plugins: Sequence[
         return Tagger(load_labeller(run.path))
     run, model, vocabulary = open_model(run.path, device)
     return Loaded(model, vocabulary, run, run.config()["corpus"]["context"])
+
+
+def _vectors(file: Path) -> WordVectors:
+    """The word vectors of a file; raise a UserError for a file of another kind."""
+    try:
+        return read_vectors(file)
+    except UserError as error:
+        problem = error.problem.replace("not a file of word vectors", "neither an ARPA file nor one of word vectors")
+        raise UserError(problem, error.advice) from None
 
 
 def train(*overrides: str, quiet: bool = False) -> Loaded:

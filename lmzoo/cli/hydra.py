@@ -66,7 +66,7 @@ def run_hydra(job: Job, config_name: str, line: Sequence[str] | None = None) -> 
     """
     before, typed = sys.argv, [*(line or sys.argv)]
     line = [argument for argument in typed if argument != "experiment=null"]  # the default, which Hydra cannot parse
-    arguments = read_command_line(line[1:])
+    arguments = read_command_line(line[1:], config_name)
     flags = [argument for argument in line[1:] if argument not in arguments.overrides]
     folders = [CONFIGS, *([Path(arguments.config_dir).absolute()] if arguments.config_dir else [])]
     load_plugins_of(arguments.overrides)
@@ -281,7 +281,7 @@ def _swept_along(arguments: Sequence[str]) -> dict[str, str]:
     }
 
 
-def read_command_line(arguments: Sequence[str]) -> argparse.Namespace:
+def read_command_line(arguments: Sequence[str], config_name: str = "train") -> argparse.Namespace:
     """Parse the command line like Hydra; raise a UserError where Hydra would print its usage."""
     parser = get_args_parser()
 
@@ -289,7 +289,13 @@ def read_command_line(arguments: Sequence[str]) -> argparse.Namespace:
         advice = "see --help"
         for name, value in re.findall(r"(?<!\S)--?([a-z][\w.-]+)[= ]([^\s=]+)(?!\S)", " ".join(arguments)):
             if f"--{name}" not in parser._option_string_actions:  # --model lstm
-                advice = f"write {name.replace('-', '_')}={value}"
+                meant = f"{name.replace('-', '_')}={value}"
+                try:
+                    check_choices([meant], config_name, True, [CONFIGS])
+                    check_keys([meant], config_name, [CONFIGS])
+                    advice = f"write {meant}"
+                except UserError as error:
+                    advice = error.advice or error.problem
         raise UserError(message, advice)
 
     parser.error = refuse

@@ -70,8 +70,8 @@ from command_line import SMALL, command
         ("--multirn model=rnn,lstm", "unrecognized arguments: --multirn; see --help"),
         ("--model=lstm", "unrecognized arguments: --model=lstm; write model=lstm"),
         ("-model=rnn", "ignored explicit argument 'odel=rnn'; write model=rnn"),
-        ("-m --corpus=pydo", "unrecognized arguments: --corpus=pydo; write corpus=pydo"),
-        ("--learning-rate=3", "unrecognized arguments: --learning-rate=3; write learning_rate=3"),
+        ("-m --corpus=pydo", "unrecognized arguments: --corpus=pydo; did you mean 'pydoc'?"),
+        ("--learning-rate=3", "unrecognized arguments: --learning-rate=3; did you mean 'optimizer.lr'?"),
         ("optimizer.learning_rate=3", "optimizer.learning_rate: no such option; did you mean 'optimizer.lr'?"),
         ("learning_rate=3", "learning_rate: no such option; did you mean 'optimizer.lr'?"),
         ("model=rnn,lstm", "model=rnn,lstm: several values make a sweep, which lmzoo train -m does"),
@@ -123,4 +123,4 @@ def test_a_mistake_on_the_command_line(arguments: str, message: str, folder: Pat
 
 def test_an_option_and_its_value_as_other_programs_have_them(folder: Path):
     assert command("--model", "lstm").refused() == "error: unrecognized arguments: --model; write model=lstm"
-    assert "write epochs=3" in command("--epochs", "3", "model=lstm").refused()
+    assert "did you mean 'trainer.epochs'?" in command("--epochs", "3", "model=lstm").refused()

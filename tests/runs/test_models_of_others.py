@@ -89,7 +89,7 @@ def test_other_files_are_refused():
     for refuse in (lmzoo.load, lambda name: open_model(Path(name))):
         with pytest.raises(UserError, match=r"m\.binary: is a binary file of KenLM; give the ARPA file"):
             refuse("m.binary")
-    with pytest.raises(UserError, match="text: not a file of word vectors"):
+    with pytest.raises(UserError, match="text: neither an ARPA file nor one of word vectors"):
         lmzoo.load("text")
     assert "text: not a run directory (it is a file)" in command("text", main=evaluate.main).refused()
     Path("bad.arpa").write_text(ARPA.replace("-0.35", "0.35"))
