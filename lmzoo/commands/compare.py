@@ -23,7 +23,7 @@ from lmzoo.protocol.difference import bootstrap, by_frequency, by_word
 from lmzoo.protocol.exchange import read_logprobs
 from lmzoo.protocol.lines import known_words, scored
 from lmzoo.protocol.perplexity import Score, text_logprobs, validated
-from lmzoo.reports.comparison import as_csv, as_json, as_text, collect, groups, number
+from lmzoo.reports.comparison import as_csv, as_text, collect, groups, number
 from lmzoo.reports.plot import picture
 from lmzoo.reports.reading import Times, surprisal
 from lmzoo.reports.table import aligned, cell, csv_bytes
@@ -36,7 +36,7 @@ SAMPLES = 1000
 """The number of bootstrap samples."""
 
 OF = {
-    "seeds": ["table"], "markdown": ["table"], "csv": ["table", "sentence"], "json": ["table"],
+    "seeds": ["table"], "markdown": ["table"], "csv": ["table", "sentence"],
     "plot": ["table", "tokens", "sentence"], "split": ["tokens", "mixture"], "seed": ["tokens"],
     "tokenize": ["sentence"],
 }  # fmt: skip
@@ -275,7 +275,6 @@ def main() -> int:
     parser.add_argument("--markdown", action="store_true", help="print Markdown")
     about = "write each row with all its options; with --sentence, each word under each run"
     parser.add_file("--csv", about)
-    parser.add_file("--json", "write the rows as JSON")
     about = "plot perplexity against epochs, time and parameters; with --tokens, the difference against word frequency"
     parser.add_file("--plot", f"{about}; with --sentence, the surprisal of each word")
     of_words = parser.add_mutually_exclusive_group()
@@ -301,7 +300,7 @@ def main() -> int:
             of = ", ".join("the table of runs" if way == "table" else f"--{way}" for way in ways)
             raise UserError(f"--{option}: is of {of}", "leave it out")
     split, seed = arguments.split or "test", int(arguments.seed or 0)
-    check_output(arguments.csv, arguments.json, picture=arguments.plot)
+    check_output(arguments.csv, picture=arguments.plot)
     if arguments.mixture:
         if split == "valid":
             raise UserError("--mixture: its weights are fitted to valid", "choose another --split")
@@ -329,8 +328,6 @@ def main() -> int:
         inform(f"{folder}: {reason}")
     if arguments.csv:
         write_output(arguments.csv, as_csv(tables))
-    if arguments.json:
-        write_output(arguments.json, as_json(tables, others))
     if arguments.plot:
         write_output(arguments.plot, picture(tables, arguments.plot))
         if any(table.kind is LABELS for table in tables):

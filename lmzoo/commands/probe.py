@@ -1,6 +1,5 @@
 """Evaluate word vectors on similarity and analogy: ``lmzoo probe RUN``."""
 
-import json
 import math
 import os
 from collections.abc import Sequence
@@ -84,7 +83,6 @@ def main() -> int:
                         "without measures unless --sets or --analogies is given; may be repeated")  # fmt: skip
     parser.add_number("--count", Size, "number of neighbours", 10)
     parser.add_file("--csv", "write a line for each measure and neighbour")
-    parser.add_file("--json", "write the same as JSON")
     options = parser.parse_args()
     measured = not options.neighbours or options.sets or options.analogies
     root, sets, analogies = Path(os.environ.get("LMZOO_DATA", "data")), options.sets, options.analogies
@@ -93,7 +91,7 @@ def main() -> int:
     if analogies is None and (usual := root / "analogies" / "questions-words.txt").exists():
         analogies = usual
     sets, analogies = (sets, analogies) if measured else ([], None)
-    check_output(options.csv, options.json, inputs=[*options.vectors, *sets, *filter(None, [analogies])])
+    check_output(options.csv, inputs=[*options.vectors, *sets, *filter(None, [analogies])])
     opened = {str(path): read_vectors(path) for path in options.vectors}
     names, tables = list(opened), {}
     if options.neighbours:
@@ -112,6 +110,4 @@ def main() -> int:
     rows = [row for table in tables.values() for row in table]
     if options.csv:
         write_output(options.csv, csv_bytes([COLUMNS, *(row.values() for row in rows)]))
-    if options.json:
-        write_output(options.json, (json.dumps(rows, indent=2) + "\n").encode())
     return 0

@@ -5,7 +5,7 @@ import json
 import math
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from lmzoo.runs.configuration import short_names
 from lmzoo.runs.directory import Run
 from lmzoo.runs.kinds import LABELS, WORD_VECTORS, Kind, kind_of
 from lmzoo.runs.listing import TABLE, write_list
-from lmzoo.runs.results import finite, perplexities
+from lmzoo.runs.results import perplexities
 
 MOST_OPTIONS = 8
 """The maximum number of options in a table for reading."""
@@ -308,21 +308,3 @@ def as_csv(tables: Sequence[Group]) -> bytes:
     """Format all tables as one CSV file, with all options."""
     columns = as_columns(tables, every=True)
     return csv_bytes([columns, *zip(*columns.values(), strict=True)])
-
-
-def as_json(tables: Sequence[Group], others: Mapping[Path, str]) -> bytes:
-    """Format all rows with all options, and the excluded folders."""
-    rows = [
-        {
-            **dict(zip(("corpus", "context"), row.entries[0].source, strict=True)),
-            "options": {k: v for k, v in row.entries[0].options.items() if len(row.entries) == 1 or k not in _REPEATED},
-            "seeds": [entry.results["seed"] for entry in row.entries],
-            **finite(row.figures),
-            "sd": row.spread,
-            "runs": [str(entry.folder) for entry in row.entries],
-        }
-        for group in tables
-        for row in group.rows
-    ]
-    content = {"runs": rows, "others": {str(folder): reason for folder, reason in others.items()}}
-    return (json.dumps(content, indent=2, allow_nan=False) + "\n").encode()

@@ -40,18 +40,17 @@ def test_files_are_written_and_unfinished_runs_named(runs: list[str], text: list
     config = Path("other/config.yaml")
     config.parent.mkdir()
     config.write_bytes((Path(runs[0]) / "config.yaml").read_bytes())
-    outcome = look(*runs, "other", "--csv", "a.csv", "--json", "a.json")
+    outcome = look(*runs, "other", "--csv", "a.csv")
     assert (outcome.code, outcome.err) == (0, "other: unfinished\n")
-    rows = json.loads(Path("a.json").read_text())["runs"]
-    assert [row["runs"] for row in rows] == [[line.split()[-1]] for line in outcome.out.splitlines()[2:4]]
+    rows = list(csv.DictReader(Path("a.csv").read_text().splitlines()))
+    assert [row["run"] for row in rows] == [line.split()[-1] for line in outcome.out.splitlines()[2:4]]
     more = [*text, *MODELS["rnn"], *QUICK, "trainer.epochs=1", "optimizer.lr=0.5", "run_dir=more"]
     assert command(*more).code == 0
-    look(*runs, "more", "--json", "more.json")
-    options = {row["runs"][0]: row["options"] for row in json.loads(Path("more.json").read_text())["runs"]}
-    assert {"trainer.epochs", "optimizer.lr"} <= options["more"].keys()
-    steps = {key for key in options[runs[0]] if key.startswith(("trainer", "optimizer"))}
-    assert steps == {"trainer.first_tokens", "trainer.from"}  # n-grams take none
-    assert len(Path("a.csv").read_text().splitlines()) == 3
+    look(*runs, "more", "--csv", "more.csv")
+    options = {row["run"]: row for row in csv.DictReader(Path("more.csv").read_text().splitlines())}
+    assert (options["more"]["trainer.epochs"], options["more"]["optimizer.lr"]) == ("1", "0.5")
+    steps = {key for key, value in options[runs[0]].items() if value and key.startswith(("trainer", "optimizer"))}
+    assert steps <= {"trainer.first_tokens", "trainer.from"}  # n-grams take none
     assert "is a part of the run" in look(*runs, "--csv", f"{runs[0]}/results.json").refused()
 
 
@@ -139,7 +138,7 @@ def test_models_of_different_texts_are_refused(runs: list[str], text: list[str],
     assert "other: is of another text" in look("--tokens", runs[0], "other").refused()
     assert "name all after --tokens" in look(runs[0], "--tokens", *runs).refused()
     assert "--seed: is of --tokens; leave it out" in look(*runs, "--seed", "0").refused()
-    assert "--json: is of the table of runs; " in look(*runs, "--sentence", "w1", "--json", "a.json").refused()
+    assert "--seeds: is of the table of runs; " in look(*runs, "--sentence", "w1", "--seeds").refused()
     assert "--plot: is of the table of runs, --tokens, --sentence" in look("--mixture", *runs, "--plot", "a").refused()
 
 

@@ -10,7 +10,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from lmzoo.core.checksums import with_checksum
-from lmzoo.reports.comparison import MOST_OPTIONS, as_csv, as_json, as_text, collect, groups
+from lmzoo.reports.comparison import MOST_OPTIONS, as_csv, as_text, collect, groups
 from lmzoo.reports.plot import picture
 
 CONFIG = {
@@ -141,7 +141,6 @@ def test_a_number_of_parameters_that_is_not_known_is_empty(tmp_path: Path):
     (run / "results.json").write_text(json.dumps(with_checksum(results | {"parameters": None})))
     (row,) = csv.DictReader(as_csv(tables(run)).decode().splitlines())
     assert row["parameters"] == ""
-    assert json.loads(as_json(tables(run), {}))["runs"][0]["parameters"] is None
     assert picture(tables(run), Path("a.svg"))
 
 
@@ -168,7 +167,6 @@ def test_a_seed_without_an_end_spoils_the_mean(tmp_path: Path):
     (group,) = tables(keep(tmp_path / "0", 10.0), keep(tmp_path / "1", None, seed=1))
     assert group.rows[0].figures["valid"] == float("inf")
     assert group.rows[0].spread.keys() == {"train", "test"}
-    assert json.loads(as_json([group], {}))["runs"][0]["valid"] is None
 
 
 @pytest.mark.parametrize("unlike", [{"words": "a c"}, {"text": "u"}, {"context": "sentence"}, {"tokens": 2}])
@@ -197,19 +195,12 @@ def test_files_have_every_option_that_differs(tmp_path: Path):
     assert [row["model.option9"] for row in rows] == ["", "true", "a|b"]
     assert [row["optimizer.lr"] for row in rows] == ["0.003"] * 3, "options that do not differ, too"
     assert (rows[0]["context"], rows[0]["valid"], rows[0]["valid_sd"]) == ("sentence", "9.0", "")
-    whole = json.loads(as_json(found, {Path("x"): "unfinished"}))
-    assert whole["others"] == {"x": "unfinished"}
-    assert whole["runs"][1]["options"]["model.option9"] is True
-    assert whole["runs"][0]["seeds"] == [3]
 
 
 def test_a_line_of_several_seeds_names_them_all(tmp_path: Path):
     found = tables(*(keep(tmp_path / f"{seed}", 10.0, seed=seed) for seed in (3, 5)))
     (row,) = csv.DictReader(as_csv(found).decode().splitlines())
     assert (row["seed"], row["seeds"]) == ("3 5", "2")
-    (row,) = json.loads(as_json(found, {}))["runs"]
-    assert row["seeds"] == [3, 5]
-    assert "seed" not in row["options"]
 
 
 def test_runs_that_cannot_be_compared_are_named(tmp_path: Path):
