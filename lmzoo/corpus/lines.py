@@ -1,5 +1,6 @@
 """Lines of a text, each terminated by `<eos>`, and relative frequencies of words."""
 
+import torch
 from torch import Tensor
 
 from lmzoo.corpus.vocabulary import EOS_ID
@@ -22,7 +23,12 @@ def by_line(values: Tensor, tokens: Tensor) -> list[Tensor]:
     return list(values.tensor_split((tokens == EOS_ID).nonzero()[:, 0] + 1)[:-1])
 
 
+def line_lengths(tokens: Tensor) -> Tensor:
+    """(N,) tokens of terminated lines -> (lines,) number of tokens of each, `<eos>` included."""
+    ends = (tokens == EOS_ID).nonzero()[:, 0]
+    return ends.diff(prepend=ends.new_full((1,), -1))
+
+
 def line_sums(values: Tensor, tokens: Tensor) -> Tensor:
-    """(N, …) values of the tokens of a text of terminated lines -> (lines, …) sums over each line."""
-    sums = values.new_zeros(int((tokens == EOS_ID).sum()), *values.shape[1:])
-    return sums.index_add_(0, line_numbers(tokens).to(values.device), values)
+    """(N, …) floating-point values of the tokens of a text of terminated lines -> (lines, …) sums over each line."""
+    return torch.segment_reduce(values, "sum", lengths=line_lengths(tokens).to(values.device))

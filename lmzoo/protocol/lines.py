@@ -17,7 +17,7 @@ from lmzoo.core.progress import reading
 from lmzoo.corpus import EOS, Context, Vocabulary
 from lmzoo.corpus.conditions import label_numbers, split_labels, unlabelled
 from lmzoo.corpus.form import PLAIN
-from lmzoo.corpus.lines import by_line, line_numbers
+from lmzoo.corpus.lines import by_line, line_lengths, line_sums
 from lmzoo.corpus.tokenizer import ptb, words
 from lmzoo.corpus.vocabulary import UNK, utf8
 from lmzoo.protocol.model import LanguageModel
@@ -196,16 +196,15 @@ class Lines(NamedTuple):
             return [" ".join(line[:-1]) for line in self.words]
         return [
             line if line.isprintable() and "  " not in line and line == line.strip() else _SPACE.sub(" ", line.strip())
-            for line in self.text.removesuffix("\n").split("\n")
+            for line in self.text.split("\n")[:-1]
         ]
 
     def sums(self) -> tuple[list[float], list[float], list[int], list[int]]:
         """`Line.logprob`, `Line.logprob_of_known`, the number of tokens and `Line.unknown` of all lines."""
-        line = line_numbers(self.tokens)
-        tokens = line.bincount()
-        logprob_of_known = line.bincount(self.logprobs.where(self.known, 0.0)).tolist()
-        unknown = line[~self.known].bincount(minlength=len(tokens)).tolist()
-        return line.bincount(self.logprobs).tolist(), logprob_of_known, tokens.tolist(), unknown
+        logprob = line_sums(self.logprobs, self.tokens).tolist()
+        logprob_of_known = line_sums(self.logprobs.where(self.known, 0.0), self.tokens).tolist()
+        unknown = line_sums((~self.known).double(), self.tokens).long().tolist()
+        return logprob, logprob_of_known, line_lengths(self.tokens).tolist(), unknown
 
     def each(self) -> Iterator[Line]:
         """Iterate over the lines."""
@@ -242,7 +241,7 @@ def scored_groups(
                 words = ([vocabulary.words[token] for token in line.tolist()] for line in by_line(tokens, tokens))
             else:
                 text = text.decode("utf-8", "surrogatepass")
-                words = ([*words_of(line), EOS] for line in text.removesuffix("\n").split("\n"))
+                words = ([*words_of(line), EOS] for line in text.split("\n")[:-1])
             if model.open_vocabulary:
                 known = known_words(model, vocabulary)
             yield Lines(words, tokens, logprobs, known[tokens], text if vocabulary.form == PLAIN else None)

@@ -2,7 +2,7 @@
 
 import torch
 
-from lmzoo.corpus.lines import by_line, line_numbers, line_sums
+from lmzoo.corpus.lines import by_line, line_lengths, line_numbers, line_sums
 
 TOKENS = torch.tensor([1, 2, 0, 0, 3, 0])
 
@@ -15,4 +15,5 @@ def test_the_end_of_a_line_belongs_to_it():
     assert line_numbers(TOKENS).tolist() == [0, 0, 0, 1, 2, 2]
     assert line_numbers(TOKENS[:5]).tolist() == [0, 0, 0, 1, 2]
     assert line_sums(TOKENS + 0.5, TOKENS).tolist() == [4.5, 0.5, 4.0]
-    assert line_sums(torch.stack([TOKENS, -TOKENS], 1), TOKENS).tolist() == [[3, -3], [0, 0], [3, -3]]
+    assert line_lengths(TOKENS).tolist() == [3, 1, 2]
+    assert line_sums(torch.stack([TOKENS, -TOKENS], 1).double(), TOKENS).tolist() == [[3, -3], [0, 0], [3, -3]]
