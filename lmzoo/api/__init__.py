@@ -4,7 +4,7 @@ import contextlib
 import io
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,10 @@ from lmzoo.core.plugins import load_plugins
 from lmzoo.labels.tagger import Tagger
 from lmzoo.models.ngram.arpa_file import holds_arpa
 from lmzoo.reports.comparison import as_columns, collect, groups
-from lmzoo.runs.configuration import Configuration
 from lmzoo.runs.external import matching, open_model, run_at
 from lmzoo.runs.kinds import LABELS, WORD_VECTORS
 from lmzoo.runs.labellers import load_labeller
 from lmzoo.runs.listing import OUTPUTS, find
-from lmzoo.training import session
 from lmzoo.words.vectors.formats import read_vectors
 from lmzoo.words.vectors.word_vectors import WordVectors
 
@@ -92,11 +90,11 @@ def train(*overrides: str, quiet: bool = False) -> Loaded:
         raise UserError(f"{flags[0]}: works only for lmzoo train in a shell", "give options as key=value")
     folders: list[str] = []
 
-    def job(config: Configuration, number: int | None, _: list[str], given: list[str]) -> dict[str, Any]:
+    def job(train: Callable[[], dict[str, Any]], folder: str, number: int | None, _: list[str]) -> dict[str, Any]:
         if number is not None:
             raise UserError("a sweep has more than one model", "call this for each, or sweep by lmzoo train -m")
-        folders.append(config["run_dir"])
-        return session.train(config, given)
+        folders.append(folder)
+        return train()
 
     with contextlib.ExitStack() as silence:
         if quiet:

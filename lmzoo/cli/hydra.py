@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -52,13 +53,13 @@ stage, or null in the first."""
 Compose = Callable[[Sequence[str]], DictConfig]
 """A function that composes a configuration from overrides, Hydra's own included."""
 
-Job = Callable[["Configuration", int | None, list[str], list[str]], Any]
-"""The function called with a configuration. Further arguments: in a sweep, the number of the job and the overrides
-chosen by the sweep; and the names of all options on the command line."""
+Job = Callable[[Callable[[], dict[str, Any]], str, int | None, list[str]], Any]
+"""The function that does a run. Arguments: one that trains and returns the results; the folder of the run; and in a
+sweep, the number of the job and the overrides chosen by the sweep."""
 
 
 def run_hydra(job: Job, config_name: str, line: Sequence[str] | None = None) -> None:
-    """Call ``job`` with the configuration of a command line, or in a sweep with each one.
+    """Call ``job`` for the run of a command line, or in a sweep for each one.
 
     Hydra receives the result of a job. The first exception of a job ends a sweep.
 
@@ -83,11 +84,13 @@ def run_hydra(job: Job, config_name: str, line: Sequence[str] | None = None) -> 
         return composed(arguments.config_name or config_name, overrides, folders)
 
     def do(config: DictConfig) -> Any:
+        with leaving_at_once():  # not at the top, since --help and misspelt options need no PyTorch
+            from lmzoo.training.session import train
         settings, chosen = HydraConfig.get(), []
         number = settings.job.num if settings.mode == RunMode.MULTIRUN else None
         if number is not None:
             if own := settings.launcher.get("cpus_per_task"):  # joblib sets OMP_NUM_THREADS in its processes
-                import torch  # imported by `_configuration` anyway
+                import torch
 
                 torch.set_num_threads(own)
             fixed = {o.key_or_group for o in map(parse, arguments.overrides) if not o.is_sweep_override()}
@@ -97,7 +100,8 @@ def run_hydra(job: Job, config_name: str, line: Sequence[str] | None = None) -> 
         for stage in _stages(config):
             given, staged = _staged(config, stage, previous, compose)
             parsed = _configuration(staged, given, names.__getitem__, compose)
-            outcome, previous = job(parsed, number, chosen, names_given), parsed["run_dir"]
+            previous = str(parsed["run_dir"])
+            outcome = job(partial(train, parsed, names_given), previous, number, chosen)
             if outcome is None:
                 break
         return outcome
@@ -237,23 +241,20 @@ class _Names(dict[str, str]):
 def _configuration(
     config: DictConfig, given: Sequence[str], names: Callable[[str], str], compose: Compose
 ) -> "Configuration":
-    """The configuration of a job, with the options inherited from other runs, and its folder.
+    """The configuration of a job, with the options inherited from other runs.
 
     Args:
         given: the overrides of the job.
         names: maps an abbreviation to the path of a run.
     """
-    with leaving_at_once():  # not at the top, since --help and misspelt options need no PyTorch
-        from lmzoo.runs.configuration import Configuration
-        from lmzoo.runs.inherited_options import inherited_options, renamed
-        from lmzoo.runs.naming import run_folder
-    settings = renamed(_resolved(config), names)
-    if INHERITED in HydraConfig.get().runtime.choices and (groups := inherited_options(settings)):
+    from lmzoo.runs.configuration import Configuration, inherited_options
+
+    settings = _resolved(config)
+    if INHERITED in HydraConfig.get().runtime.choices and (groups := inherited_options(settings, names)):
         source = sha256(json.dumps(groups).encode())
         ConfigStore.instance().store(source, groups, INHERITED, "_global_")
-        settings = renamed(_resolved(compose([*given, f"{INHERITED}={source}"])), names)
-    parsed = Configuration(settings)
-    return parsed if parsed["run_dir"] is not None else Configuration({**parsed, "run_dir": str(run_folder(parsed))})
+        settings = _resolved(compose([*given, f"{INHERITED}={source}"]))
+    return Configuration.from_command(settings, names)
 
 
 def _resolved(config: DictConfig) -> Any:

@@ -4,20 +4,17 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 
 from lmzoo.cli.hydra import run_hydra
-from lmzoo.cli.start import leaving_at_once
 from lmzoo.core.errors import Interrupted, UserError, one_line, printable
 from lmzoo.core.files import write_output
 from lmzoo.runs.last_corpus import last_corpus
 from lmzoo.runs.log import log_failure
-
-if TYPE_CHECKING:
-    from lmzoo.runs.configuration import Configuration
 
 
 def run_jobs(command: str) -> int:
@@ -28,27 +25,27 @@ def run_jobs(command: str) -> int:
     reports = Path(f".sweep-{os.getpid()}.part").absolute()  # of each job, which another process may run
     first = os.environ.get("RANK", "0") == "0"  # whether this is the process of torchrun that prints
 
-    def job(config: "Configuration", number: int | None, chosen: list[str], given: list[str]) -> float | None:
+    def job(train: Callable[[], dict[str, Any]], folder: str, number: int | None, chosen: list[str]) -> float | None:
         """Returns: the figure of the run; None after a failure."""
-        with leaving_at_once():  # not at the top, since --help and misspelt options need no PyTorch
-            from lmzoo.training.session import train
+        from lmzoo.runs.kinds import kind_of  # not at the top, since --help and misspelt options need no PyTorch
+
         if number is not None and first:
-            print(printable(f"\n[{number}] {' '.join(chosen)}: {config['run_dir']}", "\n"), flush=True)
+            print(printable(f"\n[{number}] {' '.join(chosen)}: {folder}", "\n"), flush=True)
         results = None
         try:
-            results = train(config, given)
+            results = train()
         except Exception as error:
             if number is None or isinstance(error, Interrupted):
                 raise
-            log_failure(Path(str(config["run_dir"])), error)
+            log_failure(Path(folder), error)
             print(f"failed: {one_line(error)}", file=sys.stderr)
         if number is not None:
             reports.mkdir(exist_ok=True)
-            (reports / f"{number}.json").write_text(json.dumps([config["run_dir"], results is not None]), "utf-8")
-        figure = config.kind.objective(results) if results else None
+            (reports / f"{number}.json").write_text(json.dumps([folder, results is not None]), "utf-8")
+        figure = kind_of(results).objective(results) if results else None
         searching = number is not None and HydraConfig.get().runtime.choices["hydra/sweeper"] != "basic"
         if searching and results and figure is None:
-            problem = f"{config['run_dir']}: has no figure on valid, by which a search chooses"
+            problem = f"{folder}: has no figure on valid, by which a search chooses"
             raise UserError(problem, "name a valid text")
         return figure
 

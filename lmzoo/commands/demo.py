@@ -18,7 +18,6 @@ from lmzoo.page.app import check_port, imported, serve
 from lmzoo.page.zoo import Zoo
 from lmzoo.runs.directory import Run
 from lmzoo.runs.listing import OUTPUTS
-from lmzoo.training import session
 
 RUNS = {
     "ngram": ("train", "model=ngram", "corpus.context=sentence"),
@@ -75,7 +74,7 @@ def train_demo_runs(device: str) -> list[Path]:
             command, *options = RUNS[name]
             with contextlib.redirect_stdout(io.StringIO()):  # the log of each is in its folder
                 line = ["lmzoo", *options, f"device={device}", f"run_dir={folders[name]}"]
-                run_hydra(lambda config, _, __, given: session.train(config, given), command, line=line)
+                run_hydra(lambda train, *_: train(), command, line=line)
             bar.update()
     torch.set_num_threads(threads)
     return [*folders.values()]

@@ -1,18 +1,29 @@
 """The configuration of a run, parsed once: from Hydra for a new run, from ``config.yaml`` for an existing one."""
 
+import contextlib
+import copy
 import importlib
+import json
+import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, get_args
 
-from lmzoo.core.configs import choices, defaults, flatten
+from lmzoo.core.configs import choices, defaults, flatten, saved
 from lmzoo.core.errors import UserError, shortened
-from lmzoo.core.options import format_option, unfit
+from lmzoo.core.options import format_option, renamed_value, unfit
 from lmzoo.core.registry import REGISTRIES, Registry
-from lmzoo.corpus import Context
+from lmzoo.corpus import Context, corpus_label
+from lmzoo.corpus.user_files import form_of_run
 from lmzoo.protocol.model import takes_steps
 from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL, WORD_VECTORS, Kind, kind_of
+from lmzoo.runs.listing import OUTPUTS
 from lmzoo.runs.trainer_options import trainers
+
+LONGEST = 100
+"""The maximum length of the corpus in the path of a run, in characters."""
 
 FREE_TO_CHANGE = {
     "run_dir",
@@ -23,6 +34,9 @@ FREE_TO_CHANGE = {
     "corpus.label",
 }
 """Options that a resumed run may change, since results do not depend on them."""
+
+SOURCES = ("trainer", "from"), ("corpus", "vocabulary")
+"""The options that name a source run or file in groups other than the learner's."""
 
 
 class Configuration(Mapping[str, Any]):
@@ -50,6 +64,46 @@ class Configuration(Mapping[str, Any]):
         if self.kind.text == "corpus" and (context := self["corpus"].get("context")) not in get_args(Context):
             raise UserError(f"corpus.context={shortened(context)}: must be one of {', '.join(get_args(Context))}")
         self.options = flatten(self._settings)
+
+    @classmethod
+    def from_command(cls, settings: Any, find: Callable[[str], str]) -> "Configuration":
+        """The configuration of a run that a command starts or resumes; its ``run_dir`` may be its `default_folder`.
+
+        Each value v of an option that names a source run or file is replaced by ``find(v)``.
+        """
+        config = cls(settings)
+        groups, registry = config._settings, registries(config.kind)[0]
+        if groups[registry.kind]["name"] in registry.entries:
+            groups[registry.kind] = registry.renamed(groups[registry.kind], find)
+        for group, option in SOURCES:
+            if option in groups.get(group, {}):
+                groups[group] = groups[group] | {option: renamed_value(groups[group][option], find)}
+        config.options = flatten(groups)
+        if groups["run_dir"] is None:
+            groups["run_dir"] = config.options["run_dir"] = str(config.default_folder())
+        return config
+
+    def with_precision(self, precision: str) -> "Configuration":
+        """A copy in which ``trainer.precision`` is the resolved one."""
+        resolved = copy.copy(self)
+        resolved._settings = self._settings | {"trainer": self["trainer"] | {"precision": precision}}
+        resolved.options = self.options | {"trainer.precision": precision}
+        return resolved
+
+    def default_folder(self) -> Path:
+        """The default folder of the run: ``outputs/CORPUS/MODEL`` or ``outputs/CORPUS/MODEL-HASH``.
+
+        The hash is that of the options that differ from the defaults, or of all options if another configuration has
+        that folder.
+        """
+        learner = self[self.kind.learner]["name"]
+        corpus = re.sub(r"[^\w.+-]+", "-", corpus_label(self[self.kind.text])).lstrip(".")[:LONGEST] or "text"
+        unlike = self.unlike_defaults
+        folder = OUTPUTS / corpus / (f"{learner}-{_digest(unlike)[:6]}" if unlike else learner)
+        with contextlib.suppress(UserError):  # in a file that cannot be read, which `Run.check` reports
+            if (other := saved(folder)) and Configuration(other).differences(self):
+                return folder.with_name(f"{learner}-{_digest(self.result_options)[:12]}")
+        return folder
 
     def __getitem__(self, name: str) -> Any:
         return self._settings[name]
@@ -133,6 +187,52 @@ def registries(kind: Kind) -> tuple[Registry, Registry]:
     for module in modules.get(kind, ("lmzoo.models",)):
         importlib.import_module(module)
     return REGISTRIES[kind.learner], REGISTRIES[kind.text]
+
+
+def inherited_options(settings: Mapping[str, Any], find: Callable[[str], str]) -> dict[str, dict[str, Any]]:
+    """The options of other runs that replace defaults, by group.
+
+    ``model`` has those of the run ``trainer.from``, except sources of that run. ``corpus`` has the text processing of
+    the run ``corpus.vocabulary``. A run that has begun uses its own saved options, since the others may be gone.
+
+    Args:
+        settings: a resolved Hydra configuration.
+        find: maps an abbreviation to the path of a run.
+    """
+    begun = flatten(saved(settings["run_dir"])) if settings["run_dir"] else {}
+
+    def holder(group: str, option: str) -> str | None:
+        """The folder with the configuration to inherit from, for an option that names a run."""
+        source = renamed_value(settings.get(group, {}).get(option), find)
+        if not isinstance(source, str):
+            return None
+        return settings["run_dir"] if begun.get(f"{group}.{option}") == source else source
+
+    groups: dict[str, dict[str, Any]] = {}
+    started_from, vocabulary = (holder(*source) for source in SOURCES)
+    if started_from:
+        model = saved(started_from).get("model")
+        if isinstance(model, dict) and model.get("name") == settings["model"]["name"]:
+            models = registries(LANGUAGE_MODEL)[0]
+            sources = models.sources(model) if model["name"] in models.entries else {}
+            groups["model"] = {name: value for name, value in model.items() if f"model.{name}" not in sources}
+    if vocabulary:
+        groups["corpus"] = form_of_run(vocabulary)
+    return {
+        group: {name: value for name, value in options.items()
+                if name in settings[group] and "${" not in json.dumps(value, default=str)}  # no ${oc.env:HOME}
+        for group, options in groups.items()
+    }  # fmt: skip
+
+
+def _digest(options: Mapping[str, Any]) -> str:
+    def whole(value: Any) -> Any:
+        if isinstance(value, list):
+            return [whole(part) for part in value]
+        return int(value) if isinstance(value, float) and value.is_integer() else value
+
+    pairs = sorted((key, whole(value)) for key, value in options.items())
+    return sha256(json.dumps(pairs, default=str).encode()).hexdigest()
 
 
 def _of_steps(option: str) -> bool:

@@ -52,15 +52,14 @@ _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, 
 """Error numbers of the system for disks that are full, broken or not writable."""
 
 
-def configured_corpus(config: Mapping[str, Any]) -> Corpus:
-    """The corpus of a configuration, its splits truncated to ``trainer.first_tokens`` if set."""
-    shared, key = last_corpus.get(), json.dumps(config["corpus"], sort_keys=True, default=str)
-    corpus = shared[key] if shared and key in shared else load_corpus(config["corpus"])
+def configured_corpus(options: Mapping[str, Any], first_tokens: int | None) -> Corpus:
+    """The corpus of the group ``corpus``, its splits truncated to ``trainer.first_tokens`` if set."""
+    shared, key = last_corpus.get(), json.dumps(options, sort_keys=True, default=str)
+    corpus = shared[key] if shared and key in shared else load_corpus(options)
     if shared is not None:
         shared.clear()
         shared[key] = corpus
-    tokens = config.get("trainer", {}).get("first_tokens")
-    return corpus if tokens is None else corpus.truncated(tokens)
+    return corpus if first_tokens is None else corpus.truncated(first_tokens)
 
 
 class Run(Files):
@@ -186,7 +185,8 @@ class Run(Files):
             for left_by_a_kill in self.path.glob(f".{name}.*.part"):
                 left_by_a_kill.unlink()
         if not self.config_file.exists():
-            self.write("config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(config))).encode())
+            self.write(CONFIG, OmegaConf.to_yaml(OmegaConf.create(dict(config))).encode())
+            self._config = config
         starts = []
         if self._is_trained():
             starts = self.starts()
@@ -264,7 +264,7 @@ class Run(Files):
         if cut or options.get("vocabulary"):  # the other run or file may have been deleted
             options["vocabulary"] = str(self.path)
         try:
-            corpus = configured_corpus({**config, "corpus": options})
+            corpus = configured_corpus(options, config.get("trainer", {}).get("first_tokens"))
         except UserError as error:
             if error.advice:
                 raise

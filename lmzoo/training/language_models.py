@@ -25,10 +25,11 @@ from lmzoo.runs.directory import Run, configured_corpus
 from lmzoo.runs.loading import build_model
 from lmzoo.runs.results import finite
 from lmzoo.runs.trainer_options import TrainerOptions, trainers
+from lmzoo.training.descent import Descent
 from lmzoo.training.optimization import optimizers, schedules
 from lmzoo.training.progress import Progress
 from lmzoo.training.session import Learner, RunOptions, commands, log
-from lmzoo.training.trainer import Trainer
+from lmzoo.training.trainer import Trainer, resolve_precision
 
 SAMPLE_TOKENS, SAMPLE_SIGNS = 60, 100
 """Tokens of the sample at each validation, and its characters in the log."""
@@ -64,28 +65,28 @@ class Learning(Learner):
             )
         optimizers.check(options.optimizer)
         schedules.check(options.schedule)
-        self.corpus = configured_corpus({"corpus": options.corpus, "trainer": options.trainer})
+        self.corpus = configured_corpus(options.corpus, options.trainer["first_tokens"])
         if "valid" not in self.corpus.splits:
             raise UserError(f"corpus {self.corpus.name} needs corpus.valid", "name a file, or 5% to take it from train")
         self.sources = others | trainers.sources({"name": "default", **options.trainer})
 
-    def prepare(self, board: Board) -> dict[str, Any]:
-        options = self.options
+    def prepare(self, board: Board) -> None:
+        options, self.board = self.options, board
         device = resolve_device(options.device)
         if options.deterministic != torch.are_deterministic_algorithms_enabled():  # importing a compiler, 1.3 s
             torch.use_deterministic_algorithms(options.deterministic)
         torch.manual_seed(options.seed)
         model = build_model(options.model, self.corpus.vocabulary).to(device)
-        trainer, self.board = call(TrainerOptions, options.trainer, "trainer."), board
-        self.trainer = Trainer(
-            model, self.corpus, self.run, trainer,
-            optimizer=options.optimizer, schedule=options.schedule, seed=options.seed, observe=self.show,
-        )  # fmt: skip
-        if takes_steps(options.model) != (learns := self.trainer.descent is not None):
+        trainer = resolve_precision(call(TrainerOptions, options.trainer, "trainer."), model, self.run)
+        descent, self.precision = None, trainer.precision
+        if learns := any(parameter.requires_grad for parameter in model.parameters()):
+            optimizer, schedule = options.optimizer, options.schedule
+            descent = Descent(model, self.corpus, trainer, optimizer=optimizer, schedule=schedule, seed=options.seed)
+        self.trainer = Trainer(model, self.corpus, self.run, trainer, descent, self.show)
+        if takes_steps(options.model) != learns:
             having = "parameters" if learns else "no parameters"
             problem = f"model={options.model['name']}: has {having}, and takes_steps is {not learns}"
             raise UserError(problem, f"set its takes_steps to {learns}")
-        return {"trainer": {**options.trainer, "precision": self.trainer.options.precision}}
 
     def show(self, progress: Progress, metrics: dict[str, float]) -> None:
         """Show a step or a validation in TensorBoard, and a validation also in the log, with a sample of the model."""
@@ -110,7 +111,7 @@ class Learning(Learner):
     def describe(self) -> Iterator[str]:
         device = f"{self.trainer.model.device}"
         if self.trainer.descent is not None:
-            device += f" in {self.trainer.options.precision}"
+            device += f" in {self.precision}"
         corpus, name = self.corpus, self.options.model["name"]
         yield f"{name} on {corpus.name}, context {corpus.context}, {device}: {self.run.path}"
         yield describe_corpus(corpus)
@@ -124,7 +125,7 @@ class Learning(Learner):
             self.run.load_weights(model, best, "best.pt")
         results = evaluate_best(model, self.corpus, trainer.progress)
         if trainer.descent is not None:
-            results["precision"] = trainer.options.precision
+            results["precision"] = self.precision
         return results
 
     def images(self) -> Mapping[str, Tensor]:

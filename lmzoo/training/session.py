@@ -58,6 +58,7 @@ class Learner(ABC):
         corpus: the text; for labelled texts their words.
         progress: the progress of training, available after `restore`.
         sources: the source runs and files by option; see `lmzoo.core.registry.Registry.sources`.
+        precision: the type of a language model's computations, available after `prepare`.
         resumed: whether `restore` found a checkpoint.
         unsealed: files of trained parameters without a checksum of their own, unlike checkpoints.
     """
@@ -65,12 +66,13 @@ class Learner(ABC):
     corpus: Corpus
     progress: Progress
     sources: Mapping[str, Sequence[str]]
+    precision: str | None = None
     resumed: bool = False
     unsealed: Sequence[str] = ()
 
     @abstractmethod
-    def prepare(self, board: Board) -> dict[str, Any]:
-        """Build the model and validate the remaining options. Returns: groups of options resolved by that."""
+    def prepare(self, board: Board) -> None:
+        """Build the model and validate the remaining options."""
 
     @abstractmethod
     def restore(self) -> None:
@@ -128,7 +130,7 @@ def train(config: Configuration, given: Collection[str] = ()) -> dict[str, Any]:
     if results := finished():
         return results
     board = Board(run.path)
-    config = Configuration({**config, **learner.prepare(board)})
+    learner.prepare(board)
     with contextlib.ExitStack() as stack:
         if ranks.is_main():
             stack.enter_context(run.exclusive_lock())
@@ -141,7 +143,8 @@ def train(config: Configuration, given: Collection[str] = ()) -> dict[str, Any]:
         ranks.require_same("text", corpus.sha256)
         ranks.require_same("checkpoint", learner.progress.step)
         if ranks.is_main():
-            run.begin(config, corpus, made_from)
+            resolved = config if learner.precision is None else config.with_precision(learner.precision)
+            run.begin(resolved, corpus, made_from)
         for line in (*learner.describe(), *notes):
             log.info("%s", line)
         for warning in warnings:
@@ -154,7 +157,7 @@ def train(config: Configuration, given: Collection[str] = ()) -> dict[str, Any]:
         common = {kind.learner: config[kind.learner]["name"], "seed": options.seed, "warnings": warnings}
         results = {**learner.measure(), **common}
         if ranks.is_main():
-            _publish(config, results, learner, board)
+            _publish(run.config(), results, learner, board)
             run.finish(results, *learner.unsealed)
             if OUTPUTS.absolute() in run.path.absolute().parents:
                 write_list(LATEST, [run.path])

@@ -70,14 +70,13 @@ class SteppedLearner(Learner, Loop, Generic[M]):
     def begin(self) -> None:
         """Initialize a run that is not resumed."""
 
-    def prepare(self, board: Board) -> dict[str, Any]:
+    def prepare(self, board: Board) -> None:
         self.board, name = board, self.options.device
         if not self.model.any_device and name not in ("auto", "cpu"):
             raise UserError(f"device={name}: {self.kind}={self.name} computes on a CPU", "leave it out")
         self.device = self.model.device = resolve_device(name if self.model.any_device else "cpu")
         if self.device.type == "mps":
             raise UserError(f"device={name}: only language models compute there", "choose cpu or cuda")
-        return {}
 
     def describe(self) -> Iterator[str]:
         yield f"{self.name} on {self.corpus.name}, {self.device}: {self.run.path}"

@@ -6,7 +6,7 @@ import itertools
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, nullcontext
 from typing import Any
 
@@ -81,6 +81,7 @@ log = logging.getLogger(__name__)
 class Trainer(Loop):
     """Trains a language model on a corpus in a run directory; raises a UserError if an option is invalid.
 
+    ``descent`` trains the parameters; None for a model without any.
     ``observe(progress, metrics)`` is called after every step with scalars tagged ``train/…``, and after every
     validation with ``perplexity/valid``.
     """
@@ -91,19 +92,15 @@ class Trainer(Loop):
         corpus: Corpus,
         run: Run,
         options: TrainerOptions,
-        *,
-        optimizer: Mapping[str, Any],
-        schedule: Mapping[str, Any],
-        seed: int,
+        descent: Descent | None,
         observe: Callable[[Progress, dict[str, float]], None],
     ):
-        options = resolve_precision(options, model, run)
         super().__init__(run, options.checkpoint_seconds)
-        self.model, self.corpus, self.options, self.observe = model, corpus, options, observe
+        self.model, self.corpus, self.options = model, corpus, options
+        self.descent, self.observe = descent, observe
         self.loops: dict[int, tuple[int, StateDict]] = {}  # of an unfinished estimation, by number
         self.iterating, self.numbers = False, itertools.count()  # of the loops
-        self.descent: Descent | None = None
-        if any(parameter.requires_grad for parameter in model.parameters()):
+        if descent is not None:
             if options.precision == "bfloat16" and not model.autocast:
                 problem = "trainer.precision=bfloat16: the model supports only float32"
                 raise UserError(problem, "set trainer.precision=float32")
@@ -112,8 +109,7 @@ class Trainer(Loop):
                     f"trainer.average_after={options.average_after}: {options.epochs} epochs leave none to average",
                     "lower it, or train for more epochs",
                 )
-            self.descent = Descent(model, corpus, options, optimizer=optimizer, schedule=schedule, seed=seed)
-        if options.from_ is not None and self.descent is None:
+        if options.from_ is not None and descent is None:
             raise UserError(f"trainer.from={options.from_}: needs a model that learns by gradient", "leave it out")
         if options.from_ is not None and model.starts_from is not None:
             problem = f"trainer.from={options.from_}: is where the model starts, and so is {model.starts_from[0]}"

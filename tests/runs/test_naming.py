@@ -16,7 +16,6 @@ from omegaconf import OmegaConf
 from lmzoo.core.configs import CONFIGS, defaults
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.runs.configuration import Configuration
-from lmzoo.runs.naming import run_folder
 
 USUAL = {
     "seed": 0,
@@ -41,7 +40,7 @@ def config(changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def folder_of(changes: dict[str, Any]) -> str:
-    return str(run_folder(Configuration(config(changes))))
+    return str(Configuration(config(changes)).default_folder())
 
 
 def keep(changes: dict[str, Any], folder: str) -> None:

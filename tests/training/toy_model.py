@@ -14,6 +14,7 @@ from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.protocol.model import LanguageModel, State
 from lmzoo.runs.directory import Run
 from lmzoo.runs.trainer_options import TrainerOptions
+from lmzoo.training.descent import Descent
 from lmzoo.training.progress import Progress
 from lmzoo.training.trainer import Trainer
 
@@ -90,7 +91,7 @@ def trainer_of(
     **options: Any,
 ) -> Trainer:
     """A trainer of a toy; what it saves is in its ``run``, a `Notebook`."""
-    return Trainer(
-        model, corpus, Notebook(), trainer_options(**options),
-        optimizer=optimizer, schedule=schedule, seed=seed, observe=observe,
-    )  # fmt: skip
+    chosen, descent = trainer_options(**options), None
+    if any(parameter.requires_grad for parameter in model.parameters()):
+        descent = Descent(model, corpus, chosen, optimizer=optimizer, schedule=schedule, seed=seed)
+    return Trainer(model, corpus, Notebook(), chosen, descent, observe)
