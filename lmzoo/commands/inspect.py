@@ -23,17 +23,17 @@ PAIRS, COMMON = 10, 3000
 
 
 class Inspector:
-    """Describes the hidden states of an HMM as lines of text, with ``shown`` words or states per list."""
+    """Describes the hidden states of an HMM as lines of text, with the ``top`` words or states per list."""
 
-    def __init__(self, model: HiddenMarkovModel, vocabulary: Vocabulary, shown: int):
-        self.model, self.vocabulary, self.shown = model, vocabulary, shown
+    def __init__(self, model: HiddenMarkovModel, vocabulary: Vocabulary, top: int):
+        self.model, self.vocabulary, self.top = model, vocabulary, top
 
-    def words(self, logprobs: torch.Tensor, shown: int | None = None) -> str:
+    def words(self, logprobs: torch.Tensor, top: int | None = None) -> str:
         """Format the likeliest words by (V,) log-probabilities with percentages; words of 0% are omitted."""
-        top = logprobs.exp().topk(min(shown or self.shown, len(self.vocabulary)))
+        likeliest = logprobs.exp().topk(min(top or self.top, len(self.vocabulary)))
         return ", ".join(
             f"{printable(self.vocabulary.words[word])} {100 * p:.0f}"
-            for word, p in zip(top.indices.tolist(), top.values.tolist(), strict=True)
+            for word, p in zip(likeliest.indices.tolist(), likeliest.values.tolist(), strict=True)
             if p >= 0.005
         )
 
@@ -42,14 +42,14 @@ class Inspector:
         """The likeliest words of hidden state z, the likeliest next words and next states."""
         if not 0 <= z < self.model.states:
             raise UserError(f"--state {z}: there are states 0 to {self.model.states - 1}")
-        top = self.model.successors(z).exp().topk(min(self.shown, self.model.states))
+        next_states = self.model.successors(z).exp().topk(min(self.top, self.model.states))
         lines = [
             f"state {z}",
             f"emits, in %:       {self.words(self.model.words(z))}",
             f"next words, in %:  {self.words(self.model.next_words(z))}",
             "next states:",
         ]
-        for following, p in zip(top.indices.tolist(), top.values.tolist(), strict=True):
+        for following, p in zip(next_states.indices.tolist(), next_states.values.tolist(), strict=True):
             lines.append(f"{100 * p:6.1f}%  state {following:<7d} {self.words(self.model.words(following), 5)}")
         return lines
 
@@ -82,17 +82,17 @@ class Inspector:
             f"once on average; entropy {math.log(equal):.3f} nats, that of {equal:,.0f} states used equally often",
             "share of all visits, state, words it emits, in %:",
         ]
-        for z in visits.topk(min(self.shown, len(visits))).indices.tolist():
+        for z in visits.topk(min(self.top, len(visits))).indices.tolist():
             emitted = self.words(self.model.words(z), 8)
             lines.append(f"{100 * float(visits[z] / visits.sum()):6.2f}%  state {z:<7d} {emitted}")
         return lines
 
 
-def dynamics(model: LinearDynamicalSystem, vocabulary: Vocabulary, shown: int) -> list[str]:
-    """Describe the leading singular vectors of A: σ, and ``shown`` words at either end."""
+def dynamics(model: LinearDynamicalSystem, vocabulary: Vocabulary, top: int) -> list[str]:
+    """Describe the leading singular vectors of A: σ, and ``top`` words at either end."""
     A, C, R = (part.double().cpu() for part in (model.A, model.C[:COMMON], model.spherical))
     lines = []
-    for sigma, *ends in singular_words(A, C, R, PAIRS, min(shown, len(C))):
+    for sigma, *ends in singular_words(A, C, R, PAIRS, min(top, len(C))):
         now, following = (printable(" ".join(vocabulary.words[word] for word in end.tolist())) for end in ends)
         lines.append(f"{sigma:.2f}  {now}  →  {following}")
     return lines
@@ -115,7 +115,7 @@ def main() -> int:
     )
     parser.add_argument("--sentence", action="append", default=[], help="words separated by spaces; may be repeated")
     parser.add_argument("--split", choices=SPLITS, help="split for which the use of states is shown (valid)")
-    parser.add_number("--shown", Size, "number of words or states per list (12; dynamics: 6)")
+    parser.add_number("--top", Size, "number of words or states per list (12; dynamics: 6)")
     parser.add_file("--plot", "plot transitions and the use of states, or dynamics")
     parser.add_device()
     options = parser.parse_args()
@@ -130,11 +130,11 @@ def main() -> int:
         for option in ("state", "sentence", "split"):
             if getattr(options, option):
                 raise UserError(f"--{option}: is of a hidden Markov model, and {run.path} is none", "leave it out")
-        print("\n".join(dynamics(model, vocabulary, options.shown or 6)))
+        print("\n".join(dynamics(model, vocabulary, options.top or 6)))
         if options.plot:
             write_output(options.plot, picture_of_dynamics(model, options.plot))
         return 0
-    inspector = Inspector(model, vocabulary, options.shown or 12)
+    inspector = Inspector(model, vocabulary, options.top or 12)
     with model.frozen():
         if not options.state and not options.sentence:
             split, corpus = options.split or "valid", run.corpus()

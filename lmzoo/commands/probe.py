@@ -81,7 +81,7 @@ def main() -> int:
     parser.add_file("--analogies", about)
     parser.add_argument("--neighbours", action="append", default=[], metavar="WORD", help="print the nearest words, "
                         "without measures unless --sets or --analogies is given; may be repeated")  # fmt: skip
-    parser.add_number("--count", Size, "number of neighbours", 10)
+    parser.add_number("--top", Size, "number of neighbours", 10)
     parser.add_file("--csv", "write a line for each measure and neighbour")
     options = parser.parse_args()
     measured = not options.neighbours or options.sets or options.analogies
@@ -95,7 +95,7 @@ def main() -> int:
     opened = {str(path): read_vectors(path) for path in options.vectors}
     names, tables = list(opened), {}
     if options.neighbours:
-        count = min(options.count, *(len(vectors.words) - 1 for vectors in opened.values()))
+        count = min(options.top, *(len(vectors.words) - 1 for vectors in opened.values()))
         tables["neighbour"] = [row for each in opened.items() for word in options.neighbours
                                for row in neighbours(*each, word, count)]  # fmt: skip
     if measured:

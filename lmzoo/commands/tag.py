@@ -34,11 +34,11 @@ def main() -> int:
     about = "read raw text, one sentence per line, and print one word per line with its label"
     parser.add_argument("--text", dest="plain", action="store_true", help=about)
     parser.add_tokenize()
-    parser.add_number("--best", Size, "number of best labellings per sentence to print as JSON, with log p")
+    parser.add_number("--top", Size, "number of best labellings per sentence to print as JSON, with log p")
     parser.add_file("--plot", "plot the confusion matrix, for a fully labelled text")
     arguments = parser.parse_args()
-    if arguments.plot and arguments.best:
-        raise UserError(f"--plot {arguments.plot}: shows only the best labels", "leave out --best")
+    if arguments.plot and arguments.top:
+        raise UserError(f"--plot {arguments.plot}: shows only the best labels", "leave out --top")
     if arguments.tokenize and not arguments.plain:
         raise UserError(f"--tokenize {arguments.tokenize}: applies only to raw text", "add --text")
     if arguments.plot and arguments.plain:
@@ -53,7 +53,7 @@ def main() -> int:
     else:
         text = task.read(text_file(arguments), labelled=arguments.plot is not None)
     warn(Run(arguments.run).unfinished())
-    if arguments.best is None:
+    if arguments.top is None:
         labels = [task.to_text_scheme(predicted) for predicted in labeller.label(text.sentences)]
         written = text.written(labels).decode()
         print(for_output(written, "\n\t"), end="")
@@ -64,9 +64,9 @@ def main() -> int:
             write_output(arguments.plot, picture_of_confusion(*drawn, title, arguments.plot))
         return 0
     if not (isinstance(labeller, ChainLabeller) and labeller.probabilistic):
-        raise UserError(f"--best {arguments.best}: needs a run of labeller=crf, birnn or pool")
+        raise UserError(f"--top {arguments.top}: needs a run of labeller=crf, birnn or pool")
     for sentence in text.sentences:
-        paths = best(labeller, task, sentence, arguments.best)
+        paths = best(labeller, task, sentence, arguments.top)
         labellings = [{"logprob": finite(logprob), "labels": labels} for logprob, labels in paths]
         print(printable_json({"words": sentence.words, "best": labellings}))
     return 0

@@ -86,7 +86,7 @@ def k_best(emission: Tensor, moves: Tensor, start: Tensor, k: int) -> list[tuple
         most = MOST_BEGINNINGS // (K * T)
         raise UserError(
             f"a sentence of {T:,} words and {K} labels has at most {most:,} labellings in memory",
-            "ask for fewer by --best",
+            "ask for fewer by --top",
         )
     top = (start + emission[0])[None]  # (n, K), the scores of n prefixes of each label
     origins = []

@@ -80,7 +80,7 @@ def test_gaps_have_the_shares_of_scored_sentences(run: Path, lm: Loaded):
     assert [q for _, q in filled.gaps[0]] == pytest.approx([q for q, _ in expected], rel=1e-4)
     assert filled.best == [(text.replace("___", word), pytest.approx(q, rel=1e-4)) for q, word in expected]
     assert filled.logprob == pytest.approx(math.log(sum(p)), abs=1e-5)
-    shown = command(str(run), text, "--best", "3", "--samples", "2", main=fill.main).out.splitlines()
+    shown = command(str(run), text, "--top", "3", "--samples", "2", main=fill.main).out.splitlines()
     assert shown[0] == f"log p = {filled.logprob:.4f} nats, summed over all fillings"
     assert shown[1] == "gap 1: " + ", ".join(f"{word} {100 * q:.1f}%" for word, q in filled.gaps[0])
     assert shown[2:5] == [f"{100 * q:.3g}%\t{sentence}" for sentence, q in filled.best]

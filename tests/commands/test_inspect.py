@@ -182,7 +182,7 @@ def test_the_command_shows_how_states_are_used(run):
 
 
 def test_the_command_shows_states_and_sentences(run):
-    outcome = look(str(run), "--state", "3", "--sentence", Run(run).vocabulary().words[3], "--shown", "2")
+    outcome = look(str(run), "--state", "3", "--sentence", Run(run).vocabulary().words[3], "--top", "2")
     assert outcome.code == 0
     assert len(outcome.out.splitlines()) == 4 + 2 + 1 + 2 + 1
 
@@ -199,7 +199,7 @@ def test_the_states_of_a_run_are_drawn(run, tmp_path):
     [
         (["--state", "24"], "--state 24: there are states 0 to 23"),
         (["--state", "-1"], "--state -1: must be at least 0"),
-        (["--shown", "0"], "--shown 0: must be at least 1"),
+        (["--top", "0"], "--top 0: must be at least 1"),
         (["--sentence", "gibberish"], "gibberish"),
     ],
 )
@@ -233,7 +233,7 @@ def test_the_dynamics_of_a_linear_dynamical_system_are_the_words_that_follow(
     monkeypatch.setattr(inspect, "COMMON", 10)
     model, vocabulary = lmzoo.load(tmp_path / "lds")
     parts = (model.A.double(), model.C[:10].double(), model.spherical.double())
-    for shown, words in ([], 6), (["--shown", "2"], 2), (["--shown", "99"], 10):
+    for shown, words in ([], 6), (["--top", "2"], 2), (["--top", "99"], 10):
         expected = [
             f"{sigma:.2f}  {'  →  '.join(' '.join(vocabulary.words[word] for word in end) for end in ends)}"
             for sigma, *ends in singular_words(*parts, pairs=10, words=words)

@@ -19,7 +19,7 @@ def test_a_text_is_labelled_by_a_run(labelled: Path):
     assert done.out == Path("r/test.labels").read_text(), done
     Path("new.txt").write_text("they P\nwalk V\n")  # without labels
     assert command("r", "new.txt", main=tag.main).out == "they P B-NP\nwalk V B-VP\n"
-    (line,) = command("r", "new.txt", "--best", "2", main=tag.main).out.splitlines()
+    (line,) = command("r", "new.txt", "--top", "2", main=tag.main).out.splitlines()
     found = json.loads(line)
     assert found["words"] == ["they", "walk"]
     assert found["best"][0]["labels"] == ["B-NP", "B-VP"]
@@ -74,7 +74,7 @@ def test_scores_that_are_no_numbers_give_no_probabilities(labelled: Path, number
             saved["state"][name].fill_(number)
 
     edit(Path("r/best.pt"), change)
-    assert told in command("r", "test.txt", "--best", "2", main=tag.main).refused()
+    assert told in command("r", "test.txt", "--top", "2", main=tag.main).refused()
     if number != 3e38:
         assert told in command("r", "test.txt", main=tag.main).refused()
 
@@ -114,9 +114,9 @@ def test_mistakes_of_labelling_are_reported_in_a_line(labelled: Path):
     }.items():
         Path("new.txt").write_text(line_by_line)
         assert f"new.txt: {why}; write a word a line" in command("r", "new.txt", main=tag.main).refused()
-    refused = command("r", "test.txt", "--best", "2", main=tag.main).refused()
-    assert "--best 2: needs a run of labeller=crf, birnn or pool" in refused
-    assert "--best 0: must be at least 1" in command("r", "test.txt", "--best", "0", main=tag.main).refused()
+    refused = command("r", "test.txt", "--top", "2", main=tag.main).refused()
+    assert "--top 2: needs a run of labeller=crf, birnn or pool" in refused
+    assert "--top 0: must be at least 1" in command("r", "test.txt", "--top", "0", main=tag.main).refused()
     edit(Path("r/best.pt"), put("state", value={}))
     assert "r/best.pt: cannot be restored: " in command("r", "test.txt", main=tag.main).refused()
     Path("r/best.pt").unlink()

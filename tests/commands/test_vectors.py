@@ -102,7 +102,7 @@ def test_neighbours_are_the_nearest_by_cosine(ppmi: str):
     unit = torch.nn.functional.normalize(found.matrix)
     cosines = {word: float(unit[i] @ unit[found.index["w3"]]) for i, word in enumerate(found.words) if word != "w3"}
     nearest = sorted(cosines, key=lambda word: -cosines[word])[:2]
-    done = command(ppmi, "--neighbours", "W3", "--count", "2", "--csv", "t.csv", main=probe.main)
+    done = command(ppmi, "--neighbours", "W3", "--top", "2", "--csv", "t.csv", main=probe.main)
     header, *lines = [line.split() for line in done.out.splitlines()]
     assert header == ["set", "measure", "ppmi", "neighbour"]
     assert lines == [["w3", "cosine", f"{cosines[word]:.3f}", word] for word in nearest]

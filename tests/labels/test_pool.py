@@ -142,7 +142,7 @@ def test_the_command_pools_runs():
     assert "pool on chunk: test f1 100.00" in done.out, done
     Path("crf/best.pt").unlink()
     assert command("pool", "t.txt", main=tag.main).out == Path("t.txt").read_text()
-    (line, _, _, _) = command("pool", "t.txt", "--best", "2", main=tag.main).out.splitlines()
+    (line, _, _, _) = command("pool", "t.txt", "--top", "2", main=tag.main).out.splitlines()
     assert json.loads(line)["best"][0]["logprob"] < 0
     refused = command(*TASK, "labeller=pool", "labeller.runs=[crf]", "run_dir=s", main=label.main).refused()
     assert "labeller.runs: crf: has no best.pt yet; choose another run" in refused
