@@ -116,7 +116,7 @@ def log_entropy(row: Tensor, column: Tensor, count: Tensor, shape: tuple[int, in
 class LSAOptions(FactorisedOptions):
     dim: Size = 300
     eigenvalue: NonNegative = 1
-    together: Size = 20
+    lines_per_document: Size = 20
     """number of consecutive lines per document."""
 
 
@@ -131,11 +131,11 @@ class LSA(Factorised):
     @configured(LSAOptions)
     def __init__(self, options: LSAOptions):
         super().__init__(**options.inherited(FactorisedOptions))
-        self.together = options.together
+        self.lines_per_document = options.lines_per_document
 
     def counts(self) -> Tensor:
         ends = self.corpus.splits["train"].cpu() == EOS_ID
-        document = (ends.cumsum(0) // self.together)[self.text.places]
+        document = (ends.cumsum(0) // self.lines_per_document)[self.text.places]
         document = document.unique_consecutive(return_inverse=True)[1]  # without those that have no word
         n = int(document[-1]) + 1
         codes, count = torch.unique(self.text.tokens * n + document, return_counts=True)

@@ -72,14 +72,14 @@ def test_log_entropy_is_that_of_the_formula():
 
 
 @pytest.mark.parametrize(
-    ("together", "expected"),
+    ("lines", "expected"),
     [
         (1, [{"a", "b", "c"}, {"a", "b", "d", "e"}, {"a", "c"}, {"a"}]),
         (2, [{"a", "b", "c"}, {"a", "b", "c", "d", "e"}, {"a"}]),
     ],
 )
-def test_documents_are_lines(together, expected):
-    method = LSA(dim=2, eigenvalue=1, min_count=1, together=together)
+def test_documents_are_lines(lines, expected):
+    method = LSA(dim=2, eigenvalue=1, min_count=1, lines_per_document=lines)
     method.start(corpus_of(LINES, "stream"), 0)
     matrix = method.counts().to_dense()
     indices = method.counts().indices()
@@ -91,7 +91,7 @@ def test_documents_are_lines(together, expected):
     "method",
     [
         PPMI(dim=2, eigenvalue=0.5, min_count=1, window=2, weighting="flat", smoothing=0.75, shift=1),
-        LSA(dim=2, eigenvalue=1, min_count=1, together=1),
+        LSA(dim=2, eigenvalue=1, min_count=1, lines_per_document=1),
     ],
 )
 def test_two_topics_are_distinguished(method):

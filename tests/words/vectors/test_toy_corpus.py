@@ -32,13 +32,13 @@ def entry(method: Factorised, word: str, column: int) -> float:
 
 
 def test_latent_semantic_analysis():
-    lsa = learnt("lsa", dim=4, together=1)
+    lsa = learnt("lsa", dim=4, lines_per_document=1)
     assert [entry(lsa, "the", d) for d in range(4)] == pytest.approx([0] * 4, abs=1e-6)
     assert [entry(lsa, "dog", d) for d in range(4)] == pytest.approx([0.35, 0.35, 0, 0], abs=0.005)
     assert [entry(lsa, "man", d) for d in range(4)] == pytest.approx([0, 0, 0.69, 0], abs=0.005)
     assert cosine(lsa, "dog", "cat") == pytest.approx(1)
     assert cosine(lsa, "man", "woman") == pytest.approx(0, abs=1e-6)
-    assert cosine(learnt("lsa", dim=2, together=1), "man", "woman") == pytest.approx(1)
+    assert cosine(learnt("lsa", dim=2, lines_per_document=1), "man", "woman") == pytest.approx(1)
 
 
 def test_shifted_ppmi():
