@@ -24,10 +24,10 @@ from lmzoo.words.vectors.formats import read_vectors
 NONE = Idle(("labeller.vectors", None), ("labeller.encoder", None, []))
 
 
-def windows(rows: Tensor, lengths: Sequence[int], around: int) -> Tensor:
-    """(N, d) rows of words -> (N, (2·around + 1) d) rows of windows; zeros beyond the ends of a sentence."""
+def windows(rows: Tensor, lengths: Sequence[int], window: int) -> Tensor:
+    """(N, d) rows of words -> (N, (2·window + 1) d) rows of windows; zeros beyond the ends of a sentence."""
     sentence = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
-    places = torch.arange(len(rows))[:, None] + torch.arange(-around, around + 1)
+    places = torch.arange(len(rows))[:, None] + torch.arange(-window, window + 1)
     inside = (places >= 0) & (places < len(rows))
     places = places.clamp(0, len(rows) - 1)
     inside &= sentence[places] == sentence[:, None]
@@ -78,7 +78,7 @@ class DenseOptions(Options):
     """a run of model=lds, of a hidden Markov model or of a recurrent network, or [several], whose contextual embeddings
     of the words are features; recurrent networks read the sentence only up to the word, or with corpus.reverse=true
     from it on (Akbik, Blythe & Vollgraf 2018). None: none."""
-    around: Annotated[int, Bounds(low=0, high=10), NONE] = 0
+    window: Annotated[int, Bounds(low=0, high=10), NONE] = 0
     """number of words on each side whose vectors are features, too."""
     scale: Annotated[NonNegative, NONE] = 1.0
     """root mean square of the components of vectors over train."""
@@ -91,13 +91,13 @@ class Dense(Saved):
     of their components over train is ``scale`` (Turian, Ratinov & Bengio 2010, §7).
 
     Args:
-        vectors, encoder, around, scale: see `DenseOptions`.
+        vectors, encoder, window, scale: see `DenseOptions`.
     """
 
     saved = ("table", "matrix", "scales")
 
-    def __init__(self, vectors: str | None, encoder: str | Sequence[str] | None, around: int, scale: float):
-        self.vectors, self.around, self.scale = vectors, around, scale
+    def __init__(self, vectors: str | None, encoder: str | Sequence[str] | None, window: int, scale: float):
+        self.vectors, self.window, self.scale = vectors, window, scale
         self.names: Sequence[str] = [encoder] if isinstance(encoder, str) else encoder or []
         """The runs of the encoders."""
         self.encoders: list[WordEncoder] = []
@@ -136,7 +136,7 @@ class Dense(Saved):
     def _joined(self, parts: Sequence[Tensor], sentences: Sequence[Sentence]) -> Tensor:
         lengths = [len(sentence.words) for sentence in sentences]
         scaled = [part * scale for part, scale in zip(parts, self.scales, strict=True)]
-        return windows(torch.cat([torch.zeros(sum(lengths), 0), *scaled], 1), lengths, self.around)
+        return windows(torch.cat([torch.zeros(sum(lengths), 0), *scaled], 1), lengths, self.window)
 
     def _parts(self, sentences: Sequence[Sentence]) -> list[Tensor]:
         parts = []

@@ -20,7 +20,7 @@ from lmzoo.labels.model import index_labels, labellers
 
 
 class LocalOptions(DescentOptions, DenseOptions):
-    around: Annotated[int, Bounds(low=0, high=10), NONE] = 1
+    window: Annotated[int, Bounds(low=0, high=10), NONE] = 1
     epochs: Size = 20
     batch: Size = 128
     """words per batch."""

@@ -235,7 +235,7 @@ def test_both_directions_are_features_of_a_tagger(texts: Path, folder: Path):
         str(trained(texts, "lstm", folder / "b", "corpus.reverse=true")),
     ]
     sentences = [Sentence(line.split(), [], []) for line in ("w3 w1 w4 w1", "w5", "w9 xyz")]
-    dense = Dense(None, names, around=0, scale=1.0)
+    dense = Dense(None, names, window=0, scale=1.0)
     dense.start(sentences, Both())
     found = dense.rows(sentences)
     halves = found.double().tensor_split([found.shape[1] // 2], 1)
@@ -253,11 +253,11 @@ def test_both_directions_are_features_of_a_tagger(texts: Path, folder: Path):
                 assert torch.allclose(half[rows], expected * ratio, atol=1e-5)
             rows += 1
     assert [math.isclose(float(half.square().mean()), 1.0, rel_tol=1e-4) for half in halves] == [True, True]
-    other = Dense(None, names, around=0, scale=1.0)
+    other = Dense(None, names, window=0, scale=1.0)
     other.load_state_dict(dense.state_dict())
     assert torch.equal(other.rows(sentences), found)
     assert other.width == found.shape[1]
-    alone = Dense(None, names[0], around=0, scale=1.0)
+    alone = Dense(None, names[0], window=0, scale=1.0)
     alone.start(sentences, Both())
 
 

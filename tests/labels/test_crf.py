@@ -61,7 +61,7 @@ def vectors(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("dense", [0, 6])
 def test_the_loss_and_its_gradient_are_those_of_the_definition(vectors: str, dense: int):
-    model = begun(vectors=vectors, around=1) if dense else begun()
+    model = begun(vectors=vectors, window=1) if dense else begun()
     x = torch.randn(len(model.curvature), generator=torch.Generator().manual_seed(0))
     value, gradient = model.objective(x)
     leaf = x.double().requires_grad_()

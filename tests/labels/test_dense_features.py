@@ -66,7 +66,7 @@ def test_windows_end_with_the_sentence():
 
 
 def test_features_are_vectors_and_what_the_model_makes_of_the_sentence(vectors: str):
-    dense = Dense(vectors, "lds", around=0, scale=0.5)
+    dense = Dense(vectors, "lds", window=0, scale=0.5)
     model, vocabulary = system()
     found = dense.start(SENTENCES, Opened(OPTIONS, model, vocabulary))
     of = {"the": [1, 2], "cat": [3, 4], "12": [5, 6], "1,000.5": [5, 6]}
@@ -78,14 +78,14 @@ def test_features_are_vectors_and_what_the_model_makes_of_the_sentence(vectors: 
     assert torch.allclose(found.double(), expected, atol=1e-6)
     assert torch.allclose(dense.rows(SENTENCES[2:]), found[-3:], atol=1e-6)  # at the scale of train
 
-    other = Dense(vectors, "lds", around=1, scale=0.5)
+    other = Dense(vectors, "lds", window=1, scale=0.5)
     Path(vectors).write_text("1 1\nx 0\n")  # neither is read again
     other.load_state_dict(deepcopy(dense.state_dict()))
     assert torch.allclose(other.rows(SENTENCES), windows(found, [5, 1, 3], 1), atol=1e-6)
 
 
 def test_without_vectors_there_are_no_features():
-    dense = Dense(None, None, around=1, scale=1.0)
+    dense = Dense(None, None, window=1, scale=1.0)
     assert dense.start(SENTENCES, Opened()).shape == dense.rows(SENTENCES).shape == (9, 0)
 
 

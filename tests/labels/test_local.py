@@ -24,7 +24,7 @@ def begun(folder: Path, **options: object) -> tuple[Local, list[Sentence]]:
     (folder / "v.txt").write_text("200 2\n" + "".join(rows))
     same = ["same" if same else "other" for same in (x.prod(1) > 0).tolist()]
     sentences = [Sentence([f"w{i}" for i in range(k, k + 5)], same[k : k + 5], []) for k in range(0, 200, 5)]
-    chosen = {"vectors": str(folder / "v.txt"), "around": 0, "batch": 20, "lr": 0.03}
+    chosen = {"vectors": str(folder / "v.txt"), "window": 0, "batch": 20, "lr": 0.03}
     model: Local = labellers.build(defaults("labeller", "local") | chosen | options)
     model.start(sentences, seed=0)
     return model, sentences
@@ -69,7 +69,7 @@ def test_averaged_weights_label_what_they_are_kept_with(tmp_path: Path):
         learner.step(number)
     with torch.no_grad():
         model.network[0].bias.copy_(torch.tensor([-50.0, 50.0]))  # and would now say the other
-    again: Local = labellers.build(defaults("labeller", "local") | {"vectors": str(tmp_path / "v.txt"), "around": 0,
+    again: Local = labellers.build(defaults("labeller", "local") | {"vectors": str(tmp_path / "v.txt"), "window": 0,
                                    "hidden": 0})  # fmt: skip
     again.load_state_dict(model.state_dict())
     assert model.label(sentences) == again.label(sentences)

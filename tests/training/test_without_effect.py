@@ -157,7 +157,7 @@ def test_every_option_that_may_be_without_effect_is_so_in_a_line_above(place: Pa
     for registry in registries:
         for name, entry in registry.entries.items():
             marked |= {(name, f"{registry.kind}.{option}") for option in idle_options(entry, f"{registry.kind}.")}
-    assert marked - tried == {("local", "labeller.around"), ("local", "labeller.scale")}  # refused without vectors
+    assert marked - tried == {("local", "labeller.window"), ("local", "labeller.scale")}  # refused without vectors
     assert not any(idle_options(entry) for of in (optimizers, schedules) for entry in of.entries.values())
 
 
@@ -220,8 +220,8 @@ def test_a_run_that_a_model_without_steps_starts_from_is_refused_and_not_called_
 def test_labels_and_vectors_tell_it_too(place: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(place)
     crf, skipgram = OTHERS["crf"][1], OTHERS["skipgram"][1]
-    assert notes(command(*crf, "labeller.around=2", main=label.main)) == [
-        "no effect with labeller.vectors=null and labeller.encoder=null: labeller.around"
+    assert notes(command(*crf, "labeller.window=2", main=label.main)) == [
+        "no effect with labeller.vectors=null and labeller.encoder=null: labeller.window"
     ]
     assert notes(command(*skipgram, "method.exponent=1", "corpus.subwords=900", main=vectors.main)) == [
         "no effect with method.negative=0: method.exponent", "no effect with corpus.unit=word: corpus.subwords"
