@@ -89,7 +89,7 @@ def start_from(model: LanguageModel, corpus: Corpus, folder: str, options: Mappi
         Conditioned.estimate(model, corpus)  # p(c) of this corpus
 
 
-def hand_over_teacher(model: LanguageModel, corpus: Corpus) -> None:
+def load_teacher(model: LanguageModel, corpus: Corpus) -> None:
     """Load the teacher of a model that `Imitates`, if any; raises as `trained` does, and if it is not possible."""
     if not isinstance(model, Imitates) or model.teacher is None:
         return

@@ -23,7 +23,7 @@ from lmzoo.corpus.windows import Window
 from lmzoo.protocol.model import LanguageModel, evaluating
 from lmzoo.protocol.perplexity import ROUNDED, check_predictions, score
 from lmzoo.runs.directory import Run
-from lmzoo.runs.loading import hand_over_teacher, load_sources, start_from
+from lmzoo.runs.loading import load_sources, load_teacher, start_from
 from lmzoo.runs.trainer_options import TrainerOptions
 from lmzoo.training.descent import Descent
 from lmzoo.training.loop import Loop, stop_signals
@@ -124,7 +124,7 @@ class Trainer(Loop):
         self.started = time.monotonic() - self.progress.seconds
         try:
             if not self.progress.finished:
-                hand_over_teacher(self.model, self.corpus)
+                load_teacher(self.model, self.corpus)
             if not self.resumed:
                 self._estimate()  # outside its iterations there is nothing to save, so a signal ends it at once
             if self.descent is not None:
