@@ -63,7 +63,7 @@ class ExternalModel(Run):
         """None, as no training is known."""
 
 
-def stands_for_run(path: Path) -> bool:
+def is_external(path: Path) -> bool:
     """Whether a path is that of a model of another program; raise a UserError for a binary file of KenLM."""
     if path.is_file():
         return holds_arpa(path)
@@ -73,8 +73,8 @@ def stands_for_run(path: Path) -> bool:
 
 
 def run_at(path: Path) -> Run:
-    """The run in a folder, or what stands in the place of one; raises as `stands_for_run` does."""
-    return ExternalModel(path) if stands_for_run(path) else Run(path)
+    """The run in a folder, or what stands in the place of one; raises as `is_external` does."""
+    return ExternalModel(path) if is_external(path) else Run(path)
 
 
 def open_model(path: Path, device: str = "cpu") -> tuple[Run, LanguageModel, Vocabulary]:
@@ -113,7 +113,7 @@ def matching(patterns: Sequence[str]) -> list[Path]:
     for pattern in patterns:
         folders = [] if Path(pattern).exists() else sorted(glob.glob(pattern))  # noqa: PTH207 - may be absolute
         paths = map(Path, folders or [find(pattern)])
-        matches = [run for path in paths for run in ([path] if stands_for_run(path) else below(path))]
+        matches = [run for path in paths for run in ([path] if is_external(path) else below(path))]
         if not matches:
             raise UserError(f"{pattern}: no runs found", "name folders of runs, or a folder above them")
         runs |= dict.fromkeys(matches)
