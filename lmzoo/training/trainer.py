@@ -219,7 +219,7 @@ class Trainer(Loop):
         if not (type(model).__module__.startswith("lmzoo.") or model.whole_sentences or model.open_vocabulary):
             with evaluating(model), error_prefix(type(model).__name__):
                 check_predictions(model, valid.to(model.device).long(), ROUNDED)
-        self._draw_apart()
+        self._seed_other_ranks()
         if self.descent is not None:
             self.descent.begin()
             if self.options.from_ is not None:
@@ -286,9 +286,9 @@ class Trainer(Loop):
             raise self.run.unusable(name, "is missing, and last.pt has no weights")
         self.run.load_weights(self.model, weights, name)
         with self.run.reading("last.pt"):
-            self._go_on(saved)
+            self._restore_progress(saved)
 
-    def _go_on(self, saved: dict[str, Any]) -> None:
+    def _restore_progress(self, saved: dict[str, Any]) -> None:
         """Restore the contents of a checkpoint besides the weights."""
         self.progress = Progress(**saved["progress"])
         if "estimation" in saved:
@@ -300,10 +300,10 @@ class Trainer(Loop):
         numbers = (saved["random"], *saved.get("other_ranks_random", ()))[: ranks.world_size()]
         set_random_state(numbers[min(ranks.rank(), len(numbers) - 1)], self.model.device)
         if ranks.rank() >= len(numbers):
-            self._draw_apart()
+            self._seed_other_ranks()
         self.resumed = True
 
-    def _draw_apart(self) -> None:
+    def _seed_other_ranks(self) -> None:
         """Seed the random numbers of each other rank differently from rank 0."""
         if ranks.rank():
             torch.manual_seed(hash((torch.initial_seed(), ranks.rank(), self.progress.step)))
