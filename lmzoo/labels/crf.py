@@ -75,7 +75,7 @@ class Crf(LexicalChain):
         self.curvature = variances * VARIANCE + 2 * self.l2
         x = torch.zeros(len(self.curvature))
         self.search = Search(self.objective, x, l1=torch.zeros(len(x)), curvature=self.curvature, memory=MEMORY)
-        self._be(x)
+        self._set_weights(x)
 
     def _tables(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """(F, K) weights of features, (D, K) of dense ones, (K, K) of transitions, and (K,) of the first label."""
@@ -84,7 +84,7 @@ class Crf(LexicalChain):
         table = x.new_zeros(F * K).index_copy_(0, self.pairs, features).view(F, K)
         return table, dense.view(D, K), moves.view(K, K), start
 
-    def _be(self, x: Tensor) -> None:
+    def _set_weights(self, x: Tensor) -> None:
         """Set the weights of the labeller."""
         table, self.dense_weights, moves, start = self._tables(x)
         self.weights = table, moves, start
@@ -113,7 +113,7 @@ class Crf(LexicalChain):
     def step(self, number: int) -> dict[str, float]:
         decrease = self.search.step()
         x, value, gradient = self.search.point
-        self._be(x)
+        self._set_weights(x)
         self.small = self.small + 1 if decrease is not None and decrease <= self.tolerance * value else 0
         if decrease is None or self.small == PATIENCE:
             self.steps = number + 1
@@ -125,7 +125,7 @@ class Crf(LexicalChain):
     def resume(self, progress: Mapping[str, Tensor]) -> None:
         self.steps, self.small = int(progress["steps"]), int(progress["small"])
         self.search.load_state_dict(progress)
-        self._be(self.search.point.x)
+        self._set_weights(self.search.point.x)
 
     def emission(self, sentences: Sequence[Sentence]) -> Tensor:
         return super().emission(sentences) + self.dense.rows(sentences) @ self.dense_weights

@@ -46,9 +46,9 @@ class Pool(ChainLabeller):
             if {*labeller.labels} != {*chains[0].labels}:
                 raise UserError(f"labeller.runs: {part.folder} has other labels than {trained[0].folder}",
                                 "name runs of one text")  # fmt: skip
-        self._be([part.options for part in trained], chains)
+        self._set_labellers([part.options for part in trained], chains)
 
-    def _be(self, options: Sequence[Mapping[str, Any]], parts: Sequence[ChainLabeller]) -> None:
+    def _set_labellers(self, options: Sequence[Mapping[str, Any]], parts: Sequence[ChainLabeller]) -> None:
         """Set the labellers of the pool, each with its options."""
         self.options, self.parts, self.labels = options, parts, parts[0].labels
         self.order = [torch.tensor([part.labels.index(label) for label in self.labels]) for part in parts]
@@ -69,4 +69,4 @@ class Pool(ChainLabeller):
         parts: list[ChainLabeller] = [labellers.build(chosen) for chosen in options]
         for part, trained in zip(parts, state["parts"], strict=True):
             part.load_state_dict(trained)
-        self._be(options, parts)
+        self._set_labellers(options, parts)
