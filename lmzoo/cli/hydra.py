@@ -34,7 +34,7 @@ from lmzoo.cli.overrides import (
     model_of_source,
     parse,
 )
-from lmzoo.cli.start import leaving_at_once
+from lmzoo.cli.start import exit_on_interrupt
 from lmzoo.core.configs import CONFIGS, flatten
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import sha256
@@ -84,7 +84,7 @@ def run_hydra(job: Job, config_name: str, line: Sequence[str] | None = None) -> 
         return composed(arguments.config_name or config_name, overrides, folders)
 
     def do(config: DictConfig) -> Any:
-        with leaving_at_once():  # not at the top, since --help and misspelt options need no PyTorch
+        with exit_on_interrupt():  # not at the top, since --help and misspelt options need no PyTorch
             from lmzoo.training.session import train
         settings, chosen = HydraConfig.get(), []
         number = settings.job.num if settings.mode == RunMode.MULTIRUN else None

@@ -20,7 +20,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from lmzoo.cli.start import leaving_at_once
+from lmzoo.cli.start import exit_on_interrupt
 from lmzoo.core.catalogue import entries, groups
 from lmzoo.core.configs import choices, defaults, flatten, saved
 from lmzoo.core.errors import UserError, nearest, one_line, shortened
@@ -97,7 +97,7 @@ def load_plugins_of(arguments: Sequence[str]) -> None:
         raise UserError(f"plugins={shortened(names)}: must be a list", f"write plugins=[{names}]")
     names = names if isinstance(names, list) else []
     if names or os.environ.get(VARIABLE):
-        with leaving_at_once():
+        with exit_on_interrupt():
             load_plugins(map(str, names))
 
 

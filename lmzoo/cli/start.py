@@ -20,8 +20,8 @@ def start(command: str) -> None:
     """
     heeded = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
     if heeded:
-        signal.signal(signal.SIGINT, _leave)
-    with _staying():
+        signal.signal(signal.SIGINT, _exit)
+    with _without_garbage_collection():
         main = importlib.import_module(command).main
         run_command = importlib.import_module("lmzoo.cli.ending").run_command
 
@@ -34,7 +34,7 @@ def start(command: str) -> None:
         try:
             return main()
         except Exception:
-            if signal.getsignal(signal.SIGINT) is _leave:  # Ctrl-C was pressed; Hydra converted it
+            if signal.getsignal(signal.SIGINT) is _exit:  # Ctrl-C was pressed; Hydra converted it
                 raise KeyboardInterrupt from None
             raise
 
@@ -45,7 +45,7 @@ def start(command: str) -> None:
 
 
 @contextlib.contextmanager
-def leaving_at_once() -> Iterator[None]:
+def exit_on_interrupt() -> Iterator[None]:
     """A context for slow imports in which Ctrl-C ends the process, since libraries may catch KeyboardInterrupt.
 
     Without effect in processes not started by `start`, such as notebooks, and if Ctrl-C is ignored.
@@ -53,16 +53,16 @@ def leaving_at_once() -> Iterator[None]:
     if signal.getsignal(signal.SIGINT) is not _interrupt:
         yield
         return
-    signal.signal(signal.SIGINT, _leave)
+    signal.signal(signal.SIGINT, _exit)
     try:
-        with _staying():
+        with _without_garbage_collection():
             yield
     finally:
         signal.signal(signal.SIGINT, _interrupt)
 
 
 @contextlib.contextmanager
-def _staying() -> Iterator[None]:
+def _without_garbage_collection() -> Iterator[None]:
     """A context for imports without garbage collection; imported objects are exempt from it until the end."""
     before = len(sys.modules)
     gc.disable()
@@ -75,11 +75,11 @@ def _staying() -> Iterator[None]:
 
 
 def _interrupt(*_: object) -> None:
-    signal.signal(signal.SIGINT, _leave)
+    signal.signal(signal.SIGINT, _exit)
     raise KeyboardInterrupt
 
 
-def _leave(*_: object) -> None:
+def _exit(*_: object) -> None:
     with contextlib.suppress(OSError):  # stderr may be closed
         os.write(2, b"interrupted\n")
     os._exit(INTERRUPTED)

@@ -10,7 +10,7 @@ import torch
 
 from lmzoo.cli.command import CommandParser, RunFolder, inform, warn
 from lmzoo.cli.hydra import run_hydra
-from lmzoo.cli.start import leaving_at_once
+from lmzoo.cli.start import exit_on_interrupt
 from lmzoo.core.errors import printable
 from lmzoo.core.options import Bounds
 from lmzoo.core.progress import Bar
@@ -44,7 +44,7 @@ def main() -> int:
     parser.add_device()
     parser.add_plugins()
     options = parser.parse_args()
-    with leaving_at_once():
+    with exit_on_interrupt():
         imported()
     check_port(options.port)
     zoo = Zoo(options.runs or train_demo_runs(options.device), options.device)

@@ -70,8 +70,8 @@ def test_what_a_command_imports_is_never_searched_for_garbage(tmp_path: Path):
     at_import, later, frozen = done.stdout.split()
     assert (at_import, later) == ("False", "True")
     assert int(frozen) > 1000
-    main = "import gc\nfrom lmzoo.cli.start import leaving_at_once\ngc.unfreeze()\n" + 2 * (
-        "with leaving_at_once(): import wave\nprint(gc.isenabled(), gc.get_freeze_count() > 1000)\ngc.unfreeze()\n"
+    main = "import gc\nfrom lmzoo.cli.start import exit_on_interrupt\ngc.unfreeze()\n" + 2 * (
+        "with exit_on_interrupt(): import wave\nprint(gc.isenabled(), gc.get_freeze_count() > 1000)\ngc.unfreeze()\n"
     )
     assert started(tmp_path, main)[1] == "True True\nTrue False\n"  # the second time, nothing is imported
 
