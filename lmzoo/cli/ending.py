@@ -38,7 +38,7 @@ def run_command(main: Callable[[], int]) -> None:
         _drop_output()
         code = 1
     except (MemoryError, OSError, RuntimeError, ValueError) as error:
-        if not (message := _foreign_mistake(error)):
+        if not (message := _library_error(error)):
             raise
         if isinstance(error, OSError) and error.errno in _OUTPUT_LOST:
             _drop_output()
@@ -48,7 +48,7 @@ def run_command(main: Callable[[], int]) -> None:
     sys.exit(code)
 
 
-def _foreign_mistake(error: Exception) -> str | None:
+def _library_error(error: Exception) -> str | None:
     """A message for an exception of a library due to a user's mistake; None for any other exception."""
     if out_of_memory(error):
         return "not enough memory; make the model, the batch or the text smaller"

@@ -127,7 +127,7 @@ def run_hydra(job: Job, config_name: str, line: Sequence[str] | None = None) -> 
             sys.argv = before
         return
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises its errors, not prints them
-    along = _swept_along(arguments.overrides) if arguments.multirun else {}
+    along = _as_choices(arguments.overrides) if arguments.multirun else {}
     stop: list[Exception] = []
     if arguments.multirun and any(LATEST.name in argument for argument in arguments.overrides):
         names[LATEST.name]  # now, since launchers elsewhere would find later runs
@@ -146,7 +146,7 @@ def run_hydra(job: Job, config_name: str, line: Sequence[str] | None = None) -> 
             return None
 
     sys.argv = [line[0], *flags, *(along.get(override, override) for override in arguments.overrides)]
-    logging.getLogger("hydra_plugins.hydra_optuna_sweeper._impl").addFilter(_unprinted)
+    logging.getLogger("hydra_plugins.hydra_optuna_sweeper._impl").addFilter(_is_unreported)
     try:
         with _composed_once():
             hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name=config_name)(as_typed)()
@@ -192,7 +192,7 @@ def _refusal(error: Exception) -> UserError:
     return UserError(hydra_message(error), advice)
 
 
-def _unprinted(record: logging.LogRecord) -> bool:
+def _is_unreported(record: logging.LogRecord) -> bool:
     """A log filter without Optuna's report of a failed run, whose own error is printed already."""
     return "float-castable. Got 'None'" not in record.getMessage()
 
@@ -262,7 +262,7 @@ def _resolved(config: DictConfig) -> Any:
     return OmegaConf.to_container(OmegaConf.masked_copy(config, own), resolve=True)
 
 
-def _swept_along(arguments: Sequence[str]) -> dict[str, str]:
+def _as_choices(arguments: Sequence[str]) -> dict[str, str]:
     """The overrides to rewrite for Hydra, of groups that a sweep varies: ``model.states=4`` becomes
     ``model.states=choice(4)`` in ``-m model=hmm,vlhmm model.states=4``.
 

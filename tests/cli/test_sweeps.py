@@ -12,7 +12,7 @@ from command_line import MODELS, QUICK, TEXT, command, stop_at
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.core_plugins import basic_launcher
 
-from lmzoo.cli.hydra import _swept_along
+from lmzoo.cli.hydra import _as_choices
 from lmzoo.models.neural.recurrent import RNN
 from lmzoo.runs import directory
 from lmzoo.runs.directory import Run
@@ -177,7 +177,7 @@ def test_options_that_only_the_models_swept_over_have_are_theirs():
     ],
 )
 def test_what_is_swept_along(arguments, along):
-    assert _swept_along(arguments) == along
+    assert _as_choices(arguments) == along
 
 
 def test_the_runs_of_a_sweep_read_their_corpus_once(monkeypatch: pytest.MonkeyPatch):
