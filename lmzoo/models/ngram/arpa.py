@@ -58,7 +58,7 @@ class Arpa(BackoffModel):
         self.order = 1
         self.register_buffer("entry", torch.arange(vocabulary_size))
         self.register_buffer("listed", torch.ones(vocabulary_size, dtype=torch.bool))
-        self.register_load_state_dict_post_hook(_take_order)
+        self.register_load_state_dict_post_hook(_set_order)
 
     def estimate(self, corpus: Corpus) -> None:
         if self.path is None:
@@ -66,7 +66,7 @@ class Arpa(BackoffModel):
         words, table = read_arpa(Path(self.path))
         check_sums(self.path, words, table)
         check_words(self.path, words, table, corpus.vocabulary)
-        self._take(words, table, corpus.vocabulary)
+        self._set_table(words, table, corpus.vocabulary)
 
     @staticmethod
     def of_file(path: Path) -> tuple["Arpa", Vocabulary]:
@@ -75,10 +75,10 @@ class Arpa(BackoffModel):
         check_sums(str(path), words, table)
         vocabulary = Vocabulary([EOS, *(word for word in words[1:] if word not in ADDED and word.split() == [word])])
         model: Arpa = models.build({"name": "arpa", "path": str(path)}, vocabulary_size=len(vocabulary))
-        model._take(words, table, vocabulary)
+        model._set_table(words, table, vocabulary)
         return model, vocabulary
 
-    def _take(self, words: Sequence[str], table: NGramTable, vocabulary: Vocabulary) -> None:
+    def _set_table(self, words: Sequence[str], table: NGramTable, vocabulary: Vocabulary) -> None:
         """Take the table of a file, whose unigrams are ``words``, for the words of a vocabulary."""
         number = {word: i for i, word in enumerate(words)} | {EOS: EOS_ID}
         entry = [number.get(word, number[UNK]) for word in vocabulary.words]
@@ -143,25 +143,25 @@ def check_words(path: str, words: Sequence[str], table: NGramTable, vocabulary: 
     listed = {*words} if table.logprob[words.index(UNK)] > -torch.inf else {*words} - {UNK}
     if missing := [word for word in vocabulary.words[1:] if word not in listed]:
         if UNK in listed:
-            log.info("%s: does not have %s, which it reads as %s", path, _some(missing, "the corpus"), UNK)
+            log.info("%s: does not have %s, which it reads as %s", path, _word_list(missing, "the corpus"), UNK)
         else:
-            log.warning("%s: has no %s, so it gives probability 0 to %s", path, UNK, _some(missing, "the corpus"))
+            log.warning("%s: has no %s, so it gives probability 0 to %s", path, UNK, _word_list(missing, "the corpus"))
     foreign = [word for word in words[1:] if word != UNK and word not in vocabulary.index]
     if never := [word for word in foreign if word in ADDED or not vocabulary.form.can_contain(word)]:
         why = ", ".join(vocabulary.form.changed_options()) or "white space parts words"
-        log.warning("%s: no text can have %s: %s", path, _some(never, "the file"), why)
+        log.warning("%s: no text can have %s: %s", path, _word_list(never, "the file"), why)
     if absent := sorted({*foreign} - {*never}):
         log.warning("%s: the corpus does not have %s, so they are unknown; corpus.vocabulary=%s includes them",
-                    path, _some(absent, "the file"), path)  # fmt: skip
+                    path, _word_list(absent, "the file"), path)  # fmt: skip
 
 
-def _some(words: Sequence[str], where: str) -> str:
+def _word_list(words: Sequence[str], where: str) -> str:
     """How many words there are, and some of them."""
     some = printable(", ".join(words[:SHOWN])) + (", …" if len(words) > SHOWN else "")
     return f"{pluralize(len(words), 'word')} of {where} ({some})"
 
 
-def _take_order(model: Arpa, incompatible: Any) -> None:
+def _set_order(model: Arpa, incompatible: Any) -> None:
     """Take N from the n-grams of a checkpoint."""
     if not incompatible.missing_keys:
         model.order = model.table.order
