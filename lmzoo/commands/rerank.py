@@ -85,7 +85,7 @@ def word_errors(hypothesis: Sequence[str], reference: Sequence[str]) -> int:
     return row[-1]
 
 
-def tuned(entries: Sequence[Hypothesis], logprobs: Sequence[float], references: Sequence[str]) -> tuple[float, int]:
+def tune(entries: Sequence[Hypothesis], logprobs: Sequence[float], references: Sequence[str]) -> tuple[float, int]:
     """The smallest weight of the language model in `GRID` with the fewest word errors, and their number.
 
     The other weights are 1.
@@ -119,7 +119,7 @@ def main() -> int:
     warn(unknown_warning(sum(line.unknown for line in lines), sum(len(line.words) for line in lines), arguments.text))
     logprobs = [line.logprob for line in lines]
     if references:
-        weights[0], errors = tuned(entries, logprobs, references)
+        weights[0], errors = tune(entries, logprobs, references)
         words = sum(len(reference.split()) for reference in references)
         inform(f"weight of log p: {weights[0]:g}, with {errors:,} errors in {words:,} words")
     total = totals(entries, logprobs, weights)

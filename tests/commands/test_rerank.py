@@ -9,7 +9,7 @@ from predictions import by_hand
 
 import lmzoo
 from lmzoo.commands import rerank
-from lmzoo.commands.rerank import Hypothesis, best_first, totals, tuned, word_errors
+from lmzoo.commands.rerank import Hypothesis, best_first, totals, tune, word_errors
 from lmzoo.protocol.lines import scored
 
 NBEST = """\
@@ -60,8 +60,8 @@ def test_unknown_words_that_decide_are_reported(run: Path, tmp_path: Path):
 def test_the_weight_is_tuned_by_word_errors():
     entries = [Hypothesis("1", "a b", [0.0]), Hypothesis("1", "a c", [1.0]), Hypothesis("2", "d", [0.0])]
     logprobs = [-1.0, -3.0, -9.0]  # from weight 0.5 on, the first is the best
-    assert tuned(entries, logprobs, ["a b", "d"]) == (0.5, 0)
-    assert tuned(entries, logprobs, ["a c", "d d"]) == (0.0, 1)
+    assert tune(entries, logprobs, ["a b", "d"]) == (0.5, 0)
+    assert tune(entries, logprobs, ["a c", "d d"]) == (0.0, 1)
     assert best_first(entries, totals(entries, logprobs, [0.45, 1.0])) == [[1, 0], [2]]
     assert totals([Hypothesis("1", "", [2.0])], [-math.inf], [0, 1]) == [2.0]
 
