@@ -83,7 +83,7 @@ def main() -> int:
         f"{len(queries):,} queries, {sum(not query for query in queries.values())} of them without a known word",
         file=sys.stderr,
     )
-    warn(_left_out(judgements, queries, index.names))
+    warn(_exclusions(judgements, queries, index.names))
 
     def rank(query: str, options: RankingOptions) -> Ranking:
         words = queries[query]
@@ -93,7 +93,7 @@ def main() -> int:
     best = dict.fromkeys(queries, grid[0])
     if len(grid) > 1:
         tried = [measured(judgements, {query: rank(query, options) for query in judged}) for options in grid]
-        best |= _chosen(grid, np.stack(tried), judged, arguments.folds)
+        best |= _selected_options(grid, np.stack(tried), judged, arguments.folds)
     rankings = {query: rank(query, options) for query, options in best.items()}
     figures = measured(judgements, rankings) if judgements else None
     if arguments.run:
@@ -119,7 +119,7 @@ def _read(arguments: argparse.Namespace, judged: Collection[str]) -> tuple[Index
     return index, {name: index.numbers(words(text)) for name, text in queries.items()}
 
 
-def _left_out(judgements: Judgements, queries: Collection[str], documents: Collection[str]) -> str | None:
+def _exclusions(judgements: Judgements, queries: Collection[str], documents: Collection[str]) -> str | None:
     """A line about queries and documents excluded from the figures; None if there are none, or no judgements."""
     if not judgements:
         return None
@@ -134,19 +134,19 @@ def _left_out(judgements: Judgements, queries: Collection[str], documents: Colle
     return "; ".join(lines) or None
 
 
-def _chosen(
+def _selected_options(
     grid: Sequence[RankingOptions], figures: np.ndarray, queries: Sequence[str], folds: int
 ) -> Mapping[str, RankingOptions]:
     """Select the options of each judged query by cross-validation, and print the (S, Q, 3) figures and the choices."""
     for options, values in zip(grid, figures, strict=True):
-        _print_figures(values, _varying(options, grid))
+        _print_figures(values, _format_options(options, grid))
     best = cross_validated(figures[:, :, 0], folds)
     for fold in range(folds):
-        print(f"fold {fold + 1}, chosen on the others: {_varying(grid[best[fold]], grid)}")
+        print(f"fold {fold + 1}, chosen on the others: {_format_options(grid[best[fold]], grid)}")
     return {query: grid[choice] for query, choice in zip(queries, best, strict=True)}
 
 
-def _varying(options: RankingOptions, grid: Sequence[RankingOptions]) -> str:
+def _format_options(options: RankingOptions, grid: Sequence[RankingOptions]) -> str:
     """The options that vary in a grid, as on a command line."""
     names = [name for name in OPTIONS if len({getattr(each, name) for each in grid}) > 1]
     return " ".join(f"{_flag(name)} {getattr(options, name):g}" for name in names)
