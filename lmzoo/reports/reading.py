@@ -187,9 +187,9 @@ def surprisal(
         if isinstance(model, CausalTransformer):  # it reads each line by itself
             members = [np.concatenate(members)]
         texts = [" ".join(pieces[i] for i in each if counts[i]) for each in members]
-        overs = [np.zeros(0)] * len(texts) if form.of_words else _overs(model, vocabulary, texts, context)
+        word_ends = [np.zeros(0)] * len(texts) if form.of_words else _word_ends(model, vocabulary, texts, context)
         lines = scored(model, vocabulary, texts, context, f"the sentences of text {story + 1}")
-        for each, line, over in zip(members, lines, overs, strict=True):
+        for each, line, end_logprobs in zip(members, lines, word_ends, strict=True):
             each = each[counts[each] > 0]
             spaces = (np.arange(len(each)) > 0) * (not form.spaced)
             ends = np.cumsum(counts[each] + spaces)
@@ -201,13 +201,15 @@ def surprisal(
             for i, end in zip(each, ends, strict=True):
                 nats = logprobs[begin:end].sum()
                 if not form.of_words:
-                    nats += over[end] - (over[begin] if begin or form.spaced else 0)
+                    nats += end_logprobs[end] - (end_logprobs[begin] if begin or form.spaced else 0)
                 bits[i], is_known[i] = -nats / math.log(2), bool(line.known[begin:end].all())
                 begin = end
     return Surprisal(bits, is_known)
 
 
-def _overs(model: LanguageModel, vocabulary: Vocabulary, texts: Sequence[str], context: Context) -> list[np.ndarray]:
+def _word_ends(
+    model: LanguageModel, vocabulary: Vocabulary, texts: Sequence[str], context: Context
+) -> list[np.ndarray]:
     """For each text of characters or subwords, (n,) log p that a word ends before each token."""
     pieces = vocabulary.form.of_pieces
     follows = [word.startswith(BEGIN) if pieces else word == SPACE for word in vocabulary.words]
