@@ -99,29 +99,29 @@ def input_stream(path: Path) -> Iterator[BufferedReader]:
 
 
 class Lookahead:
-    """The bytes of a stream, of which a few blocks are in memory, whatever they say of those to come."""
+    """A stream of bytes that can be peeked at; at most a few blocks are in memory."""
 
     def __init__(self, stream: BufferedReader):
         self.stream, self.held, self.place = stream, b"", 0
 
-    def ahead(self, size: int) -> bytes:
-        """The next bytes, which stay; fewer at the end."""
+    def peek(self, size: int) -> bytes:
+        """The next bytes, which are not consumed; fewer at the end."""
         while len(self.held) - self.place < size and (block := self.stream.read(BLOCK)):
             self.held, self.place = self.held[self.place :] + block, 0
         return self.held[self.place : self.place + size]
 
-    def exactly(self, size: int) -> bytes:
-        """The next bytes; a ValueError where there are fewer."""
-        part = self.ahead(size)
+    def read_exactly(self, size: int) -> bytes:
+        """Consume the next bytes; a ValueError if there are fewer."""
+        part = self.peek(size)
         if len(part) < size:
             raise ValueError("it is cut")
         self.place += size
         return part
 
-    def until(self, end: bytes, most: int) -> bytes:
-        """What comes before a byte, which is left out, or before the end; a ValueError for more than so many bytes."""
+    def read_until(self, end: bytes, most: int) -> bytes:
+        """Consume the bytes before ``end``, which is skipped, or all others; a ValueError for more than ``most``."""
         if (found := self.held.find(end, self.place)) < 0:
-            part = self.ahead(most + 1).partition(end)[0]  # this moves the place
+            part = self.peek(most + 1).partition(end)[0]  # this moves the place
             found = self.place + len(part)
         if found - self.place > most:
             raise ValueError(f"a word or a line has more than {most:,} bytes")

@@ -151,27 +151,27 @@ class _Reader:
 
     def __init__(self, path: Path, text: BufferedReader):
         self.path, self.text, self.line = path, Lookahead(text), 0
-        begin = self.text.ahead(8)
+        begin = self.text.peek(8)
         form, advice = non_utf8_format(begin)
         if begin.startswith(KENLM):
             raise binary_of_kenlm(path)
         if form:
             raise UserError(f"{path}: is {form}, no ARPA file", advice)
-        self.text.exactly(len(codecs.BOM_UTF8) * begin.startswith(codecs.BOM_UTF8))
+        self.text.read_exactly(len(codecs.BOM_UTF8) * begin.startswith(codecs.BOM_UTF8))
 
     def any_line(self) -> bytes:
         """The next line with a line feed; nothing at the end of the file."""
-        if not self.text.ahead(1):
+        if not self.text.peek(1):
             return b""
         self.line += 1
         try:
-            return self.text.until(b"\n", LONGEST_LINE - 1) + b"\n"
+            return self.text.read_until(b"\n", LONGEST_LINE - 1) + b"\n"
         except ValueError:
             self.fail(self.line, f"expected a line of fewer than {LONGEST_LINE:,} bytes")
 
     def block(self, most: int) -> Fields:
         """The fields of the next lines, at most so many; `line` stays."""
-        text = self.text.ahead(BLOCK)
+        text = self.text.peek(BLOCK)
         if 0 < len(text) < BLOCK and not text.endswith(b"\n"):  # the end of the file
             text += b"\n"
         ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))[:most] + 1
@@ -180,7 +180,7 @@ class _Reader:
             line = self.line + 1 + int(long[0] if len(long) else 0)
             self.fail(line, f"expected a line of fewer than {LONGEST_LINE:,} bytes")
         text = text[: ends[-1] if len(ends) else 0]
-        self.text.exactly(min(len(text), len(self.text.ahead(len(text)))))
+        self.text.read_exactly(min(len(text), len(self.text.peek(len(text)))))
         return Fields(text)
 
     def fail(self, line: int, problem: str) -> NoReturn:

@@ -73,10 +73,10 @@ def read_vectors(path: Path) -> WordVectors:
         check_recorded(file)
     with input_stream(file) as stream, decompressed(stream, file) as data:
         source = Lookahead(data)
-        begin = source.ahead(4)
+        begin = source.peek(4)
         try:
             if begin.startswith(codecs.BOM_UTF8) and not own:
-                source.exactly(len(codecs.BOM_UTF8))
+                source.read_exactly(len(codecs.BOM_UTF8))
             return _without_repeats(_vectors(source, own), file)
         except (ValueError, OverflowError) as error:
             if isinstance(error, UserError):
@@ -88,15 +88,15 @@ def read_vectors(path: Path) -> WordVectors:
 
 def _vectors(source: Lookahead, own: bool) -> WordVectors:
     """The vectors of a file in any of the formats; a ValueError for another one. Those of a run are binary."""
-    if source.ahead(len(FASTTEXT)) == FASTTEXT:
+    if source.peek(len(FASTTEXT)) == FASTTEXT:
         return _fasttext(source)
-    head = source.ahead(LONGEST_LINE).partition(b"\n")[0].split()
+    head = source.peek(LONGEST_LINE).partition(b"\n")[0].split()
     if len(head) != 2 or not (head[0] + head[1]).isdigit():
         return _text(source, None)
-    source.until(b"\n", LONGEST_LINE)
+    source.read_until(b"\n", LONGEST_LINE)
     shape = int(head[0]), int(head[1])
     _check_shape(*shape)
-    numeric = not own and _numeric(source.ahead(LONGEST_LINE).partition(b"\n")[0], shape[1])
+    numeric = not own and _numeric(source.peek(LONGEST_LINE).partition(b"\n")[0], shape[1])
     return _text(source, shape) if numeric else _binary(source, shape)
 
 
@@ -136,8 +136,8 @@ def _text(source: Lookahead, shape: tuple[int, int] | None) -> WordVectors:
     """Lines of a word and its numbers; a word may have spaces, and no numbers behind them."""
     words, numbers, blank = [], bytearray(), False
     width = shape[1] if shape else 0
-    while source.ahead(1):
-        line = source.until(b"\n", LONGEST_LINE)
+    while source.peek(1):
+        line = source.read_until(b"\n", LONGEST_LINE)
         if not line:
             blank = True  # at the end of the file, unless a line follows
             continue
@@ -159,13 +159,13 @@ def _text(source: Lookahead, shape: tuple[int, int] | None) -> WordVectors:
 def _binary(source: Lookahead, shape: tuple[int, int]) -> WordVectors:
     words, numbers = [], bytearray()
     for number in range(shape[0]):
-        word = source.until(b" ", LONGEST_WORD).lstrip(b"\n")
+        word = source.read_until(b" ", LONGEST_WORD).lstrip(b"\n")
         if b"\n" in word:
             raise ValueError(f"vector {number} does not end where it should; a word of a binary file holds no space")
         words.append(_decoded(word))
-        numbers += source.exactly(4 * shape[1])
-    while rest := source.ahead(BLOCK):
-        if source.exactly(len(rest)).strip(b"\n"):
+        numbers += source.read_exactly(4 * shape[1])
+    while rest := source.peek(BLOCK):
+        if source.read_exactly(len(rest)).strip(b"\n"):
             raise ValueError("it goes on after its last vector; a word of a binary file holds no space")
     return _checked(words, _matrix(numbers, shape[1]))
 
@@ -181,7 +181,7 @@ def _fasttext(source: Lookahead) -> WordVectors:
     Little-endian: two int32, twelve int32 and a double of options, the dictionary, whether the matrix is quantised, its
     shape as int64, and its float32: a row for each word, then for each bucket of n-grams. What follows is not read.
     """
-    header, names = source.exactly(92), []
+    header, names = source.read_exactly(92), []
     version, dim, *_, buckets, shortest, longest, _, _ = struct.unpack_from("<13id", header, 4)
     entries, _, _, _, pruned = struct.unpack_from("<3i2q", header, 64)
     if version != 12:
@@ -189,12 +189,12 @@ def _fasttext(source: Lookahead) -> WordVectors:
     if not 0 <= longest <= LONGEST_NGRAM:
         raise ValueError(f"fastText's n-grams have {longest:,} characters, and 0 to {LONGEST_NGRAM} are read")
     for _ in range(entries):
-        name = source.until(b"\0", LONGEST_WORD)
+        name = source.read_until(b"\0", LONGEST_WORD)
         if not name:
             raise ValueError("a word of fastText's model is empty")
-        if source.exactly(9)[8] == 0:  # a word, no label
+        if source.read_exactly(9)[8] == 0:  # a word, no label
             names.append(name)
-    quantised, rows, width = struct.unpack("<?2q", source.exactly(17))
+    quantised, rows, width = struct.unpack("<?2q", source.read_exactly(17))
     if quantised or pruned > 0:
         raise ValueError("fastText's model is quantised, and only one that is not can be read")
     if (rows, width) != (len(names) + buckets, dim) or dim < 1 or buckets < (longest > 0):
@@ -202,7 +202,7 @@ def _fasttext(source: Lookahead) -> WordVectors:
     _check_shape(rows, width)
     numbers, size = bytearray(), 4 * rows * width
     while len(numbers) < size:
-        numbers += source.exactly(min(BLOCK, size - len(numbers)))
+        numbers += source.read_exactly(min(BLOCK, size - len(numbers)))
     matrix = torch.from_numpy(_matrix(numbers, width))
     if not matrix.isfinite().all():
         raise ValueError("a number is not finite")
