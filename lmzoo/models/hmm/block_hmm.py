@@ -109,8 +109,8 @@ class BlockHMM(LanguageModel):
     """(V,) int64 the cluster of each word."""
     distributions: Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Transitions]]
     """A module that makes of (M, K) states and of `cluster` the last three of `BlockTables`, as if there were only
-    these states, in whole groups of `together`."""
-    together: int = 1
+    these states, in whole groups of `group_size`."""
+    group_size: int = 1
     """How many consecutive states of a cluster state dropout leaves out together; a divisor of S."""
     encoder: tuple[Encoder] | None = None
     """The model to distil from, until that is done; in a tuple, as it is no part of this one."""
@@ -288,13 +288,13 @@ class BlockHMM(LanguageModel):
         return torch.stack([share[c] @ transitions.leaving(c).exp().sum(2) for c in range(self.clusters)])
 
     def tables(self) -> BlockTables:
-        M, S, together = self.clusters, self.size, self.together
+        M, S, group_size = self.clusters, self.size, self.group_size
         active = torch.arange(S, device=self.device).expand(M + 1, S)
-        groups = active.view(M + 1, -1, together)
+        groups = active.view(M + 1, -1, group_size)
         keep = max(1, round(groups.shape[1] * (1 - self.options.state_dropout)))
         if self.training and keep < groups.shape[1]:
             drawn = torch.rand(groups.shape[:2], device=self.device).topk(keep).indices
-            active = groups.gather(1, drawn[:, :, None].expand(-1, -1, together)).flatten(1)
+            active = groups.gather(1, drawn[:, :, None].expand(-1, -1, group_size)).flatten(1)
         states = active[:M] + S * torch.arange(M, device=self.device)[:, None]
         return BlockTables(active, *self.distributions(states, self.cluster))
 

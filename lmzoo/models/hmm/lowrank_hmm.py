@@ -76,7 +76,7 @@ class LowRankTransitions(NeuralTransitions):
                     "model.block_features=true asks",
                     f"set it to one of {', '.join(map(str, shares))}",
                 )
-            self.together = Z // f
+            self.group_size = Z // f
         self.dim, self.states, self.block_features = options.dim, Z, options.block_features
         self.feature_map = options.feature_map
         self.weighted = self.feature_map != "softmax"
@@ -128,7 +128,7 @@ class LowRankTransitions(NeuralTransitions):
         """(…, f) log φ(u) of (…, d) e, and log φ(v) of (M, K) states: (M, K, f), or (M, K, F) with block_features."""
         W, targets = self.feature_vectors, self.targets
         if self.block_features:  # features of left-out states are left out, too
-            active = states[:, :: self.together] // self.together
+            active = states[:, :: self.group_size] // self.group_size
             W, targets = W[active].flatten(0, 1), targets[active]  # (f, d), (M, F, d)
         origin = self.transition(e) @ W.T  # (…, f)
         destination = v @ targets.mT  # (M, K, F) or (M, K, f)
@@ -168,7 +168,7 @@ class LowRankHMM(BlockHMM):
         super().__init__(vocabulary_size, options)
         self.distributions = NeuralDistributions(vocabulary_size, options, LowRankTransitions)
         if options.block_features:
-            self.together = options.states // options.features
+            self.group_size = options.states // options.features
 
     def hidden_chain(self) -> HiddenChain:
         tables: BlockTables = self.current_tables()

@@ -23,16 +23,16 @@ def test_dropout_keeps_its_share_of_every_cluster_and_all_states_are_back_in_eva
     build, size, dropout, expected, monkeypatch
 ):
     model = build(states=3 * size, state_dropout=dropout)
-    together = model.together
+    group_size = model.group_size
     monkeypatch.setattr(type(model.distributions), "forward", lambda *_: [None] * 3)  # takes long, and draws nothing
     draws = torch.stack([model.tables().active[:3] for _ in range(200)])  # (200, M, K)
     in_groups = getattr(model.options, "block_features", False) and size % 2 == 0
-    assert together == (2 if in_groups else 1)
-    expected = max(expected, together)
+    assert group_size == (2 if in_groups else 1)
+    expected = max(expected, group_size)
     assert draws.shape[2] == expected
-    first = draws[:, :, ::together]  # of each group
-    assert draws.equal((first[:, :, :, None] + torch.arange(together)).flatten(2))
-    assert not (first % together).any()
+    first = draws[:, :, ::group_size]  # of each group
+    assert draws.equal((first[:, :, :, None] + torch.arange(group_size)).flatten(2))
+    assert not (first % group_size).any()
     times = F.one_hot(draws, size).sum(2)  # (200, M, S)
     assert times.max() == 1
     assert (times.double().mean(0) - expected / size).abs().max() < 0.15
