@@ -83,7 +83,7 @@ def test_figures_of_labels_that_are_no_numbers_are_damage(labelled: Path):
     assert command("task=chunk", "labeller=majority", *FILES, "run_dir=r", main=label.main).code == 0
     results = json.loads(Path("r/results.json").read_text())
     Path("r/results.json").write_text(json.dumps(results | {"figures": {"test": float("nan")}}))
-    assert "r: results.json: changed since the run wrote it" in command("r", "--json", "a.json", main=compare.main).err
+    assert "r: results.json: changed since the run wrote it" in command("r", "--csv", "a.csv", main=compare.main).err
 
 
 @pytest.mark.parametrize("error", [AttributeError("why"), NameError("why"), KeyError("why"), ValueError("why")])
