@@ -152,7 +152,9 @@ def configured(options: Callable[Keywords, O]) -> _Configured[Keywords, O]:
             own = {name: named.pop(name) for name in names if name in named}
             return function(*positional, **named, options=options(**own))  # pyright: ignore[reportCallIssue]
 
-        *before, _ = inspect.signature(function).parameters.values()
+        before = [*inspect.signature(function).parameters.values()]
+        if not before or before.pop().name != "options":
+            raise UserError(f"{function.__qualname__} does not have 'options' as its last parameter", "add it")
         flat.__signature__ = inspect.Signature([*before, *names.values()])  # pyright: ignore[reportAttributeAccessIssue]
         return flat
 

@@ -173,6 +173,12 @@ def test_options_are_keywords_of_a_constructor_its_own_first(machine: type[Machi
     assert (made.vocabulary_size, made.options) == (7, More(order=2, states=4, from_="run", sizes=(3,)))
 
 
+@pytest.mark.parametrize("function", [lambda size: size, lambda options, size: size, lambda: None])
+def test_a_constructor_without_options_as_its_last_parameter_is_refused(function: Any):
+    with pytest.raises(UserError, match="<lambda> does not have 'options' as its last parameter; add it"):
+        configured(More)(function)
+
+
 def test_options_are_frozen_checked_and_hashable():
     made = machine(7, order=2, sizes=[3, 4])
     assert made.options.sizes == (3, 4)
