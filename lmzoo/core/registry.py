@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from lmzoo.core.errors import UserError, nearest, shortened
+from lmzoo.core.errors import UserError, error_location, nearest, out_of_memory, shortened
 from lmzoo.core.options import Idle, call, check, defaults_of, is_source, option_refusal, renamed_value, schema, unfit
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -46,9 +46,19 @@ class Registry:
         return defaults_of(self.entries[name]) | self.presets.get(name, {})
 
     def build(self, options: Mapping[str, Any], **supplied: Any) -> Any:
-        """Build the entry ``options["name"]`` from the other options after `check`."""
-        entry, options = self._entry(options)
-        return call(entry, options, f"{self.kind}.", **supplied)
+        """Build the entry ``options["name"]`` from the other options after `check`.
+
+        Raises: UserError also for an error in the code of a plug-in, with its location.
+        """
+        entry, own = self._entry(options)
+        try:
+            return call(entry, own, f"{self.kind}.", **supplied)
+        except Exception as error:
+            mistake = not (isinstance(error, UserError | OSError) or out_of_memory(error))
+            if mistake and not entry.__module__.startswith("lmzoo."):
+                problem = f"{self.kind}={options['name']}: {error_location(error)}"
+                raise UserError(problem, "fix the code that raises this") from error
+            raise
 
     def check(self, options: Mapping[str, Any]) -> None:
         """Validate options without building the entry."""

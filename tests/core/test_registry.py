@@ -66,6 +66,23 @@ def test_mistakes_are_named(machines: Registry, options: dict, message: str):
     assert str(raised.value) == message
 
 
+def test_an_error_of_a_plugin_s_entry_is_a_line_that_names_it(machines: Registry, monkeypatch: pytest.MonkeyPatch):
+    @machines.register("broken")
+    def broken(*, error: str) -> None:
+        raise {"KeyError": KeyError("why"), "OSError": OSError("disk"), "UserError": UserError("no", "yes")}[error]
+
+    told = r"^machine=broken: \S*test_registry\.py:\d+: KeyError: 'why'; fix the code that raises this$"
+    with pytest.raises(UserError, match=told):
+        machines.build({"name": "broken", "error": "KeyError"})
+    with pytest.raises(OSError, match="disk"):
+        machines.build({"name": "broken", "error": "OSError"})
+    with pytest.raises(UserError, match=r"^no; yes$"):
+        machines.build({"name": "broken", "error": "UserError"})
+    monkeypatch.setattr(broken, "__module__", "lmzoo.models.broken")
+    with pytest.raises(KeyError):  # a mistake of the package, not of its user
+        machines.build({"name": "broken", "error": "KeyError"})
+
+
 def test_an_entry_may_have_other_defaults_by_another_name():
     registry = Registry("pair")
 
