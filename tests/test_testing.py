@@ -57,6 +57,15 @@ class LosesAWord(Elman):
         return scores[:, 1:], state
 
 
+class LosesAWordOfASentence(LosesAWord):
+    whole_sentences = True
+
+
+class ReturnsScoresAlone(Elman):
+    def forward(self, tokens: Tensor, state: Any) -> Any:
+        return super().forward(tokens, state)[0]
+
+
 class ForgetsItsState(Elman):
     """Each window begins anew."""
 
@@ -128,6 +137,8 @@ BROKEN = [
     (Unnormalised, "predictions", "probabilities sum to .*; normalise over words"),
     (ReadsItsWord, "predictions", "predict and forward differ by up to .* nats; .*let no token help to predict itself"),
     (LosesAWord, "predictions", r"forward returns shape \(3, 19\), not \(3, 20\), that of the tokens"),
+    (LosesAWordOfASentence, "log_probabilities", r"forward returns shape \(3, 19\), not \(3, 20\), that of the tokens"),
+    (ReturnsScoresAlone, "rows", "forward returns a Tensor, not a pair of log p and state; correct forward of Returns"),
     (ForgetsItsState, "pieces", "in pieces and whole, scores differ .*; return in the state all"),
     (ReadsTheFuture, "future", "before other words, scores differ by .*; let a position read only"),
     (MixesRows, "steps", "end_step of two rows and forward differ"),

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from lmzoo.core.errors import UserError
 from lmzoo.core.registry import Registry
 from lmzoo.corpus import Corpus
 
@@ -77,6 +78,7 @@ class LanguageModel(nn.Module, ABC):
     def __init__(self) -> None:
         super().__init__()
         self.register_forward_pre_hook(_check_arguments, with_kwargs=True)
+        self.register_forward_hook(_check_result, with_kwargs=True)
 
     @abstractmethod
     def initial_state(self, batch_size: int) -> State:
@@ -225,3 +227,17 @@ def _check_arguments(model: "LanguageModel", arguments: tuple[Any, ...], named: 
         if low < 0 or high >= model.vocabulary_size:
             wrong = int(low if low < 0 else high)
             raise ValueError(f"tokens: {wrong} is no word of 0 to {model.vocabulary_size - 1}")
+
+
+def _check_result(model: LanguageModel, arguments: tuple[Any, ...], named: dict[str, Any], result: Any) -> None:
+    """Raise a UserError if `forward` returns anything but the log p of its tokens and a state."""
+    tokens, problem = arguments[0] if arguments else named["tokens"], None
+    if not isinstance(result, tuple) or len(result) != 2:
+        found = f"tuple of {len(result)}" if isinstance(result, tuple) else type(result).__name__
+        problem = f"a {found}, not a pair of log p and state"
+    elif not isinstance(result[1], tuple):
+        problem = f"a state that is a {type(result[1]).__name__}, not a tuple of tensors"
+    elif (shape := tuple(getattr(result[0], "shape", ()))) != tuple(tokens.shape):
+        problem = f"shape {shape}, not {tuple(tokens.shape)}, that of the tokens"
+    if problem:
+        raise UserError(f"forward returns {problem}", f"correct forward of {type(model).__name__}")

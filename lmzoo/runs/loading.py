@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 def build_model(options: Mapping[str, Any], vocabulary: Vocabulary) -> LanguageModel:
     """An untrained model from the options of ``model``; raise a UserError if it does not support labels of lines."""
     model = models.build(options, vocabulary_size=len(vocabulary))
+    if not hasattr(model, "_modules"):
+        raise UserError(f"model={options['name']}: its __init__ does not call super().__init__()", "call it first")
     if vocabulary.conditions:
         if not isinstance(model, Conditioned):
             kinds = models.entries.items()

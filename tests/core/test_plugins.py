@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from command_line import ROOT, TEXT, command, edit, put
+from command_line import QUICK, ROOT, TEXT, command, edit, put
 
 from lmzoo.api import load
 from lmzoo.commands import evaluate
@@ -109,6 +109,66 @@ def test_a_plugin_s_own_mistakes_are_its_own(code: str, told: str, own: Path):
     with pytest.raises(UserError) as raised:
         load_plugins(["zoo.own"])
     assert raised.value.__cause__ is not None, "a notebook shows the whole traceback"
+
+
+BROKEN = """
+import torch
+from lmzoo.core.options import Options, Size, configured
+from lmzoo.protocol.model import LanguageModel, models
+
+class MineOptions(Options):
+    hidden: Size = 4
+
+@models.register("mine")
+class Mine(LanguageModel):
+    whole_sentences = WHOLE
+
+    @configured(MineOptions)
+    def __init__(self, vocabulary_size: int, options: MineOptions):
+        super().__init__()
+        self.vocabulary_size = vocabulary_size
+        self.w = torch.nn.Parameter(torch.zeros(vocabulary_size))
+
+    def initial_state(self, batch_size):
+        return ()
+
+    def forward(self, tokens, state):
+        return self.w.log_softmax(0)[tokens], state
+
+    def predict(self, state):
+        return self.w.log_softmax(0)[None]
+"""
+FORWARD = "return self.w.log_softmax(0)[tokens], state"
+PAIR = "forward returns {}, not a pair of log p and state; correct forward of Mine"
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (FORWARD, "return self.w.log_softmax(0)[tokens]", PAIR.format("a Tensor")),
+        (FORWARD, "return None", PAIR.format("a NoneType")),
+        (FORWARD, "return [0.0], state", r"forward returns shape \(\), not \(\d+, \d+\), that of the tokens"),
+        (FORWARD, "return self.w[tokens], state, 1", PAIR.format("a tuple of 3")),
+        (FORWARD, "return self.w[tokens], tokens", "forward returns a state that is a Tensor, not a tuple of tensors"),
+        (FORWARD, "return self.w.expand(*tokens.shape, -1), state", r"forward returns shape \(\d+, \d+, 2\d\), not "),
+        (
+            "super().__init__()",
+            "pass",
+            "zoo/own.py:17: AttributeError: cannot assign parameters before Module.__init__",
+        ),
+        ("super().__init__()\n", "self.vocabulary_size = 2; return\n", "__init__ does not call super().__init__()"),
+        ("size: int, options", "size: int, given", "zoo/own.py:13: Mine.__init__ does not have 'options' as its last"),
+        ("(self, vocabulary_size: int, ", "(self, ", "__init__() got an unexpected keyword argument 'vocabulary_size'"),
+        ("torch.zeros(vocabulary_size)", "torch.zeros(options.size)", "AttributeError: 'MineOptions' object has no "),
+    ],
+)
+def test_a_mistake_in_a_model_is_a_line(old: str, new: str, told: str, whole: bool, own: Path):
+    code = BROKEN.replace("WHOLE", str(whole))
+    assert old in code
+    (own / "zoo/own.py").write_text(code.replace(old, new))
+    refused = command("model=mine", "plugins=[zoo.own]", *TEXT, *QUICK, "run_dir=run").refused()
+    assert re.search(told if "\\" in told else re.escape(told), refused), refused
 
 
 def test_a_package_that_looks_for_itself_in_vain(own: Path):
