@@ -57,10 +57,10 @@ def load(run_dir: str | Path, device: str | torch.device = "cpu") -> tuple[Langu
 
 
 def load_sources(model: LanguageModel, corpus: Corpus) -> None:
-    """Load the source runs of a new model into it; raises as `trained` does."""
+    """Load the source runs of a new model into it; raises as `load_source` does."""
     if model.starts_from is not None:
         option, folders = model.starts_from
-        model.inherit([trained(folder, corpus, option) for folder in folders])
+        model.inherit([load_source(folder, corpus, option) for folder in folders])
 
 
 def start_from(model: LanguageModel, corpus: Corpus, folder: str, options: Mapping[str, Any]) -> None:
@@ -68,7 +68,7 @@ def start_from(model: LanguageModel, corpus: Corpus, folder: str, options: Mappi
 
     Raises: UserError as `load` does, and if the vocabulary or the shapes of weights differ.
     """
-    source = trained(folder, corpus, "trainer.from", same_text=False)
+    source = load_source(folder, corpus, "trainer.from", same_text=False)
     theirs = source.model.state_dict()
     shapes, own = (
         {name: list(part.shape) for name, part in state.items() if isinstance(part, Tensor)}
@@ -92,7 +92,7 @@ def start_from(model: LanguageModel, corpus: Corpus, folder: str, options: Mappi
 
 
 def load_teacher(model: LanguageModel, corpus: Corpus) -> None:
-    """Load the teacher of a model that `Imitates`, if any; raises as `trained` does, and if it is not possible."""
+    """Load the teacher of a model that `Imitates`, if any; raises as `load_source` does, and if it is not possible."""
     if not isinstance(model, Imitates) or model.teacher is None:
         return
     option = f"model.teacher={model.teacher}"
@@ -101,7 +101,7 @@ def load_teacher(model: LanguageModel, corpus: Corpus) -> None:
     if ranks.world_size() > 1:
         raise UserError(f"{option}: needs a single process", "start it without torchrun")
     with torch.random.fork_rng(devices=[]):  # leave the random state of a resumed run unchanged
-        teacher = trained(model.teacher, corpus, "model.teacher").model
+        teacher = load_source(model.teacher, corpus, "model.teacher").model
     with error_prefix(option, "choose another run"):
         model.imitate(teacher.to(model.device).requires_grad_(False))
 
@@ -114,7 +114,7 @@ def source_warnings(run: Run) -> Iterator[str]:
         yield f"{run.path}: was trained on only the first {first:,} tokens"
 
 
-def open_source(folder: str, option: str) -> tuple[Run, LanguageModel, Vocabulary]:
+def open_source_run(folder: str, option: str) -> tuple[Run, LanguageModel, Vocabulary]:
     """A run, its model and its vocabulary; its `source_warnings` are logged, errors are prefixed by ``option``."""
     with error_prefix(option, "choose another run"):
         run, (model, vocabulary) = Run(Path(folder)), load(folder)
@@ -123,9 +123,9 @@ def open_source(folder: str, option: str) -> tuple[Run, LanguageModel, Vocabular
     return run, model, vocabulary
 
 
-def trained(folder: str, corpus: Corpus, option: str, same_text: bool = True) -> Trained:
+def load_source(folder: str, corpus: Corpus, option: str, same_text: bool = True) -> Trained:
     """Load a run with the same vocabulary and, if ``same_text``, the same text; errors are prefixed by ``option``."""
-    run, model, vocabulary = open_source(folder, option)
+    run, model, vocabulary = open_source_run(folder, option)
     with error_prefix(option, "choose another run"):
         require_one_direction(folder, vocabulary.form, f"corpus {corpus.name}", corpus.vocabulary.form)
         if same_text:

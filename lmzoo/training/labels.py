@@ -17,7 +17,7 @@ from lmzoo.labels.tasks import load_task
 from lmzoo.protocol.model import Trained
 from lmzoo.runs.directory import Run
 from lmzoo.runs.labellers import load_labeller
-from lmzoo.runs.loading import open_source
+from lmzoo.runs.loading import open_source_run
 from lmzoo.training.optimization import Optimization
 from lmzoo.training.session import commands, log
 from lmzoo.training.steps import SteppedLearner, SteppedOptions
@@ -166,7 +166,7 @@ class RunOpener(Opener):
         self.options = options
 
     def language_model(self, option: str, folder: str) -> tuple[Trained, Vocabulary]:
-        run, model, vocabulary = open_source(folder, option)
+        run, model, vocabulary = open_source_run(folder, option)
         if vocabulary.conditions:
             raise UserError(f"{option}: {folder} has corpus.condition=true", "choose a run without corpus.condition")
         return Trained(folder, run.config()["model"], model), vocabulary

@@ -6,7 +6,7 @@ from typing import Any
 from lmzoo.core.errors import UserError
 from lmzoo.corpus.entries import load_corpus
 from lmzoo.runs.directory import Run
-from lmzoo.runs.loading import trained
+from lmzoo.runs.loading import load_source
 from lmzoo.training.session import commands
 from lmzoo.training.steps import SteppedLearner, SteppedOptions
 from lmzoo.words.vectors.formats import VECTORS, encoded
@@ -34,7 +34,7 @@ class Learning(SteppedLearner[Method]):
         self.corpus = load_corpus(options.corpus)
 
     def start(self) -> None:
-        self.model.open_vectors = lambda option, folder: trained(folder, self.corpus, option).model.word_vectors()
+        self.model.open_vectors = lambda option, folder: load_source(folder, self.corpus, option).model.word_vectors()
         self.model.start(self.corpus, self.options.seed)
         self.text_tokens = len(self.model.text.tokens)
 
