@@ -1,4 +1,4 @@
-"""Word vectors that are there already: those of a language model, and those of several methods side by side."""
+"""Word vectors of existing runs: those of a language model, and those of several methods side by side."""
 
 import logging
 from collections.abc import Sequence
