@@ -20,18 +20,18 @@ def paths(tokens: Tensor, cluster: Tensor) -> list[str]:
     """The path of each cluster, of 0s and 1s, from a (N,) text and the (V,) cluster of each word, 0 … C-1."""
     c, C = cluster[tokens], int(cluster.max()) + 1
     n = torch.bincount(c.roll(1) * C + c, minlength=C * C).view(C, C).double().numpy()  # n(c, c′)
-    rows, columns = (sum(map(_joined, counts.T), np.zeros((C, C))) for counts in (n, n.T))
+    rows, columns = (sum(map(_merge_gain, counts.T), np.zeros((C, C))) for counts in (n, n.T))
     parts, path = [[k] for k in range(C)], [""] * C
     for _ in range(C - 1):
-        gain = rows + columns + _corners(n) - 2 * _joined(n.sum(1))
+        gain = rows + columns + _corner_gain(n) - 2 * _merge_gain(n.sum(1))
         gain[np.tril_indices(len(gain))] = -np.inf
         i, j = divmod(int(gain.argmax()), len(gain))
         for bit, part in enumerate((parts[i], parts[j])):
             for k in part:
                 path[k] = f"{bit}{path[k]}"
         parts[i] += parts.pop(j)
-        rows, columns = _merged(rows, n, i, j), _merged(columns, n.T, i, j)
-        n = _one(n, i, j)
+        rows, columns = _updated_gain(rows, n, i, j), _updated_gain(columns, n.T, i, j)
+        n = _merge(n, i, j)
     return path
 
 
@@ -40,12 +40,12 @@ def _f(x: np.ndarray) -> np.ndarray:
     return x * np.log(np.maximum(x, 1))
 
 
-def _joined(counts: np.ndarray) -> np.ndarray:
+def _merge_gain(counts: np.ndarray) -> np.ndarray:
     """(C, C) f(x + y) - f(x) - f(y) of the counts (C,) of every two clusters."""
     return _f(counts[:, None] + counts) - _f(counts)[:, None] - _f(counts)
 
 
-def _corners(n: np.ndarray) -> np.ndarray:
+def _corner_gain(n: np.ndarray) -> np.ndarray:
     """(C, C) what the four counts between two clusters gain when they become one, less what rows and columns say."""
     loops, across = n.diagonal(), n + n.T
     both = loops[:, None] + loops + across
@@ -54,16 +54,16 @@ def _corners(n: np.ndarray) -> np.ndarray:
     return _f(both) - rows - columns + _f(loops)[:, None] + _f(loops) + _f(n) + _f(n.T)
 
 
-def _merged(gain: np.ndarray, n: np.ndarray, i: int, j: int) -> np.ndarray:
-    """Σ_x `_joined` over the columns x of n, once cluster j is a part of i; all but two columns are as they were."""
-    gain = np.delete(np.delete(gain - _joined(n[:, i]) - _joined(n[:, j]), j, 0), j, 1)
-    n = _one(n, i, j)
-    gain += _joined(n[:, i])
+def _updated_gain(gain: np.ndarray, n: np.ndarray, i: int, j: int) -> np.ndarray:
+    """Σ_x `_merge_gain` over the columns x of n, once cluster j is a part of i; all but two columns are unchanged."""
+    gain = np.delete(np.delete(gain - _merge_gain(n[:, i]) - _merge_gain(n[:, j]), j, 0), j, 1)
+    n = _merge(n, i, j)
+    gain += _merge_gain(n[:, i])
     gain[i] = gain[:, i] = (_f(n + n[i]) - _f(n) - _f(n[i])).sum(1)
     return gain
 
 
-def _one(n: np.ndarray, i: int, j: int) -> np.ndarray:
+def _merge(n: np.ndarray, i: int, j: int) -> np.ndarray:
     """Counts with cluster j as a part of i."""
     n = n.copy()
     n[i] += n[j]
