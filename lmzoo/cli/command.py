@@ -187,4 +187,4 @@ def check_output(*files: Path | None, inputs: Iterable[Path] = (), picture: Path
             raise UserError(f"{file}: is a part of the run in {path.parent}", "name another file to write")
         for folder in file.absolute().parents:
             if Run(folder).config_file.exists():
-                Run(folder).place(str(file.absolute().relative_to(folder)))
+                Run(folder).checked_path(str(file.absolute().relative_to(folder)))

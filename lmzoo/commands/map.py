@@ -42,7 +42,7 @@ def main() -> int:
     file = (options.out or run.path) / "map.png"
     check_output(picture=file)
     for name in PROJECTED:
-        run.place(name)
+        run.checked_path(name)
     drawn = of_run(run, run.corpus(), vectors, options.words, options.clusters, options.perplexity, options.seed)
     write_output(file, drawn.png())
     print(printable(str(file)))

@@ -39,7 +39,7 @@ class Files:
     def __init__(self, path: Path):
         self.path = path
 
-    def place(self, name: str) -> Path:
+    def checked_path(self, name: str) -> Path:
         """The path of a file or folder inside the run; raise a UserError if a component is a symbolic link."""
         path = self.path
         for part in Path(name).parts:
