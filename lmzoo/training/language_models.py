@@ -11,7 +11,7 @@ from torch import Tensor
 
 from lmzoo.core import ranks
 from lmzoo.core.errors import UserError, printable, shortened
-from lmzoo.core.options import call, check
+from lmzoo.core.options import call
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.conditions import label_counts
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
@@ -56,16 +56,16 @@ class Learning(Learner):
 
     def __init__(self, options: Options, run: Run):
         self.options, self.run = options, run
-        check(TrainerOptions, options.trainer, "trainer.")
+        self.trainer_options = call(TrainerOptions, options.trainer, "trainer.")
         models.check(options.model)
-        begun, others = options.trainer["from"], models.sources(options.model)
+        begun, others = self.trainer_options.from_, models.sources(options.model)
         if begun is not None and (starts := others.keys() - {"model.teacher"}):  # a teacher goes with any start
             raise UserError(
                 f"trainer.from={begun}: is where the model starts, and so is {min(starts)}", "leave one out"
             )
         optimizers.check(options.optimizer)
         schedules.check(options.schedule)
-        self.corpus = configured_corpus(options.corpus, options.trainer["first_tokens"])
+        self.corpus = configured_corpus(options.corpus, self.trainer_options.first_tokens)
         if "valid" not in self.corpus.splits:
             raise UserError(f"corpus {self.corpus.name} needs corpus.valid", "name a file, or 5% to take it from train")
         self.sources = others | trainers.sources({"name": "default", **options.trainer})
@@ -77,12 +77,12 @@ class Learning(Learner):
             torch.use_deterministic_algorithms(options.deterministic)
         torch.manual_seed(options.seed)
         model = build_model(options.model, self.corpus.vocabulary).to(device)
-        trainer = resolve_precision(call(TrainerOptions, options.trainer, "trainer."), model, self.run)
-        descent, self.precision = None, trainer.precision
+        chosen = resolve_precision(self.trainer_options, model, self.run)
+        descent, self.precision = None, chosen.precision
         if learns := any(parameter.requires_grad for parameter in model.parameters()):
             optimizer, schedule = options.optimizer, options.schedule
-            descent = Descent(model, self.corpus, trainer, optimizer=optimizer, schedule=schedule, seed=options.seed)
-        self.trainer = Trainer(model, self.corpus, self.run, trainer, descent, self.show)
+            descent = Descent(model, self.corpus, chosen, optimizer=optimizer, schedule=schedule, seed=options.seed)
+        self.trainer = Trainer(model, self.corpus, self.run, chosen, descent, self.show)
         if takes_steps(options.model) != learns:
             having = "parameters" if learns else "no parameters"
             problem = f"model={options.model['name']}: has {having}, and takes_steps is {not learns}"
