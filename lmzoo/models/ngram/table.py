@@ -98,8 +98,8 @@ class NGramTable:
         """
         batch, length = words.shape
         if words.numel() < SHORT and self.keys.numel() and words.device.type == "cpu":
-            scores = self._score_short(words.flatten().numpy(), context_length)
-            return torch.from_numpy(scores).view(batch, length)[:, context_length:]
+            scores = self._score_short(words.numpy().ravel(), context_length).reshape(batch, length)
+            return torch.from_numpy(scores[:, context_length:])
         # Rows of the batch stand one after another. An n-gram that reaches from one row into the next ends at one of
         # the first C positions of a row, which are dropped.
         words = words.reshape(-1)  # (B(C + T),)
@@ -121,17 +121,18 @@ class NGramTable:
     def _score_short(self, words: np.ndarray, context_length: int) -> np.ndarray:
         """`score` of (L,) words in numpy, whose operations have a lower fixed cost; the first ones are not scored."""
         keys, logprob, backoff = (part.detach().numpy() for part in (self.keys, self.logprob, self.backoff))
-        V, last, most = self.vocabulary_size, len(words) - 1, len(keys) - 1
-        scores, context, place = logprob[words], words, np.arange(1, len(words) + 1)
+        V, last = self.vocabulary_size, len(words) - 1
+        scores, context, place = logprob.take(words), words, np.arange(1, len(words) + 1)
         for _ in range(context_length):
             if len(place) and place[-1] > last:
                 place, context = place[:-1], context[:-1]
-            wanted = context * V + words[place]
-            row = np.minimum(keys.searchsorted(wanted), most)
-            listed = keys[row] == wanted
-            row += V
-            scores[place] = np.where(listed, logprob[row], scores[place] + backoff[context])
-            place, context = place[listed] + 1, row[listed]
+            wanted = context * V + words.take(place)
+            row = keys.searchsorted(wanted)
+            listed = (keys.take(row, mode="clip") == wanted).nonzero()[0]
+            scores[place] += backoff.take(context)
+            place, context = place.take(listed), row.take(listed) + V
+            scores[place] = logprob.take(context)
+            place += 1
         return scores
 
     def predict(self, context: Tensor) -> Tensor:
