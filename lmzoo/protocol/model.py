@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -175,7 +176,7 @@ class LanguageModel(nn.Module, ABC):
     @property
     def device(self) -> torch.device:
         """The device of the parameters and buffers."""
-        return next((t.device for t in [*self.parameters(), *self.buffers()]), torch.device("cpu"))
+        return next((t.device for t in chain(self.parameters(), self.buffers())), torch.device("cpu"))
 
 
 def where_rows(which: Tensor, one: State, other: State) -> State:
@@ -205,7 +206,8 @@ def evaluating(model: LanguageModel) -> Iterator[None]:
         with model.frozen():
             yield
     finally:
-        model.train(training)
+        if training:
+            model.train()
 
 
 def _check_arguments(model: "LanguageModel", arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -220,12 +222,13 @@ def _check_arguments(model: "LanguageModel", arguments: tuple[Any, ...], named: 
         raise ValueError(f"tokens must be (B, T) int64 with T of at least 1, not {shape} {tokens.dtype}{hint}")
     if isinstance(state, Tensor):
         raise ValueError("the state must be a tuple of tensors, not a tensor; return (tensor,)")
-    if rows := [len(part) for part in state if len(part) != len(tokens)]:
-        raise ValueError(f"the state is of {rows[0]} rows, the tokens of {len(tokens)}; initial_state({len(tokens)})?")
-    if tokens.device.type == "cpu" and len(tokens):
-        low, high = tokens.aminmax()
+    batch = tokens.shape[0]
+    if rows := [part.shape[0] for part in state if part.shape[0] != batch]:
+        raise ValueError(f"the state is of {rows[0]} rows, the tokens of {batch}; initial_state({batch})?")
+    if tokens.device.type == "cpu" and batch:
+        low, high = map(int, tokens.aminmax())
         if low < 0 or high >= model.vocabulary_size:
-            wrong = int(low if low < 0 else high)
+            wrong = low if low < 0 else high
             raise ValueError(f"tokens: {wrong} is no word of 0 to {model.vocabulary_size - 1}")
 
 

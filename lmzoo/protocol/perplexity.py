@@ -197,7 +197,7 @@ def row_logprobs(model: LanguageModel, rows: Sequence[Tensor]) -> list[Tensor]:
             texts, state = [rows[number] for number in batch], model.initial_state(len(batch))
             tokens = pad_sequence(texts, batch_first=True, padding_value=EOS_ID) if len(texts) > 1 else texts[0][None]
             logprobs, _ = model(tokens.to(state[0].device if state else model.device), state)
-            found |= zip(batch, logprobs.double().cpu(), strict=True)
+            found |= zip(batch, logprobs.double().cpu().unbind(), strict=True)
     return [found[number][: len(row)] for number, row in enumerate(rows)]
 
 

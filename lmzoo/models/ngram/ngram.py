@@ -45,7 +45,12 @@ class BackoffModel(WindowModel):
         sized_by_estimate(self, "keys", "logprob", "backoff", constant=True)
 
     def tables(self) -> NGramTable:
-        return NGramTable(len(self.logprob) - len(self.keys), self.keys, self.logprob, self.backoff)
+        keys, logprob = self.keys, self.logprob
+        return NGramTable(logprob.numel() - keys.numel(), keys, logprob, self.backoff)
+
+    @property
+    def device(self) -> torch.device:
+        return self.keys.device
 
     @property
     def window_tokens(self) -> int:
@@ -71,7 +76,7 @@ class BackoffModel(WindowModel):
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         history = torch.cat([state[0], tokens], dim=1)  # (B, N - 1 + T)
-        return self.table.score(history, self.order - 1), (history[:, tokens.shape[1] :],)
+        return self.table.score(history, self.order - 1), (history.narrow(1, tokens.shape[1], self.order - 1),)
 
     def next_logprobs(self, context: Tensor) -> Tensor:
         return self.table.predict(context)[:, : self.vocabulary_size]
