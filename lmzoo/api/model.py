@@ -144,7 +144,7 @@ class Loaded(Predictor):
 
         if context is None and (len(texts) != 1 or self.vocabulary.conditions):
             for group in self._groups(tokenized(self, texts, tokenize), condition):
-                known, surprisals, begin = group.known.tolist(), (0.0 - group.logprobs * nats).tolist(), 0
+                known, surprisals, begin = group.known.tolist(), [0.0 - p * nats for p in group.logprobs.tolist()], 0
                 for words in group.words:
                     end = begin + len(words)
                     add(words, surprisals[begin:end], known[begin:end])
@@ -153,7 +153,8 @@ class Loaded(Predictor):
             label_number(condition, self.vocabulary)  # an error for one that is not there
             read = Texts.read(self, texts, context, tokenize)
             for words, tokens, logprobs in zip(read.words(), read.ordered(read.tokens), read.logprobs(), strict=True):
-                add(words, (0.0 - logprobs * nats).tolist(), self._known[tokens].tolist())
+                bits = [0.0 - p * nats for p in logprobs.tolist()]
+                add(words, bits, self._known.index_select(0, tokens).tolist())
         return found[0] if isinstance(text, str) else found
 
     def frame(
@@ -259,6 +260,8 @@ class Loaded(Predictor):
 
 def _listed(text: str | Iterable[str]) -> list[str]:
     """A text, or several, as a list."""
+    if isinstance(text, str):
+        return [text]
     if isinstance(text, bytes) or not isinstance(text, Iterable):
         raise UserError(f"{text!r}: is neither a text nor a list of texts")
-    return [text] if isinstance(text, str) else list(text)
+    return list(text)

@@ -63,7 +63,8 @@ class Texts:
     def ordered(self, values: Sequence[Tensor]) -> Iterator[Tensor]:
         """Values of the words of each row -> (n, …) values of those of each line in the order of the text."""
         for tokens, each in zip(self.tokens, values, strict=True):
-            own = each[len(each) - len(tokens) :]
+            before = len(each) - len(tokens)
+            own = each[before:] if before else each
             yield own[self.lm.vocabulary.text_order(tokens)] if self.lm.vocabulary.form.reverse else own
 
     def logprobs(self) -> Iterator[Tensor]:

@@ -106,9 +106,14 @@ class Vocabulary:
         Raises: UserError, with the line number, for a word of `ADDED`, or an unknown word if the vocabulary has no
             `<unk>`.
         """
-        data, parts = self.form.prepared(utf8(text, where)), [torch.empty(0, dtype=torch.int64)]
-        if 0 < len(data) < SHORT and (numbers := self._encode_short(data)) is not None:
-            parts, data = [torch.tensor(numbers, dtype=torch.int64)], b""
+        data = self.form.prepared(utf8(text, where))
+        numbers = self._encode_short(data) if 0 < len(data) < SHORT else None
+        tokens = self._encode_long(data, where, line) if numbers is None else torch.from_numpy(np.array(numbers))
+        return tokens[reversed_order(tokens)] if self.form.reverse else tokens
+
+    def _encode_long(self, data: bytes, where: str, line: int) -> Tensor:
+        """`encode` of a prepared text, in the order of the text."""
+        parts = [torch.empty(0, dtype=torch.int64)]
         for begin, block in blocks(data):
             words = Words(block)
             ends = words.line_ends()
@@ -122,8 +127,7 @@ class Vocabulary:
                     raise self._refusal(data, begin + int(words.begin[refused.argmax()]), where, line)
                 numbers[numbers < 0] = self.index.get(UNK, -1)
             parts.append(torch.from_numpy(np.insert(numbers, ends, EOS_ID)))
-        tokens = torch.cat(parts)
-        return tokens[reversed_order(tokens)] if self.form.reverse else tokens
+        return torch.cat(parts)
 
     def _encode_short(self, data: bytes) -> list[int] | None:
         """`encode` of a text for which vectorized look-up has too high a fixed cost; None if a word is refused."""
