@@ -195,8 +195,8 @@ class Lines(NamedTuple):
         if self.text is None:
             return [" ".join(line[:-1]) for line in self.words]
         return [
-            line if line.isprintable() and "  " not in line and line == line.strip() else _SPACE.sub(" ", line.strip())
-            for line in self.text.split("\n")[:-1]
+            line if line.isprintable() and "  " not in line else _SPACE.sub(" ", line)
+            for line in map(str.strip, self.text.split("\n")[:-1])
         ]
 
     def sums(self) -> tuple[list[float], list[float], list[int], list[int]]:
