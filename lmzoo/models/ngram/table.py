@@ -120,7 +120,7 @@ class NGramTable:
 
     def _score_short(self, words: np.ndarray, context_length: int) -> np.ndarray:
         """`score` of (L,) words in numpy, whose operations have a lower fixed cost; the first ones are not scored."""
-        keys, logprob, backoff = (part.detach().numpy() for part in (self.keys, self.logprob, self.backoff))
+        keys, logprob, backoff = (part.numpy() for part in (self.keys, self.logprob, self.backoff))
         V, last = self.vocabulary_size, len(words) - 1
         scores, context, place = logprob.take(words), words, np.arange(1, len(words) + 1)
         for _ in range(context_length):
