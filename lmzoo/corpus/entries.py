@@ -175,46 +175,46 @@ class TextOptions(FormOptions, WordsOptions):
 @configured(TextOptions)
 def text(options: TextOptions) -> Corpus:
     """Your own UTF-8 files, one sentence per line, words separated by spaces; docs/corpora.md."""
-    context, train, vocabulary, reverse = options.context, options.train, options.vocabulary, options.reverse
-    min_count, max_size, unknown = options.min_count, options.max_size, options.unknown
-    splits = {"train": train, "valid": options.valid, "test": options.test}
-    given = {split: files for split, files in splits.items() if files}
+    train, vocabulary, unknown = options.train, options.vocabulary, options.unknown
+    given = {split: named for split in SPLITS if (named := getattr(options, split))}
     if not train:
         raise UserError("corpus=text needs corpus.train=FILE, one sentence a line, words separated by spaces")
     shares = {split: part for split, each in given.items() if split != "train" and (part := share(each)) is not None}
-    if vocabulary and (min_count > 1 or max_size or unknown):
+    limited = options.min_count > 1 or options.max_size or unknown
+    if vocabulary and limited:
         raise UserError("corpus.vocabulary: fixes the vocabulary", "leave out min_count, max_size and unknown")
-    if options.condition and context == "stream":
+    if options.condition and options.context == "stream":
         raise UserError("corpus.condition=true: each line has a label of its own", "set corpus.context=sentence")
     form = Form(**options.inherited(FormOptions))
-    if form.of_pieces and (min_count > 1 or max_size or unknown):
+    if form.of_pieces and limited:
         raise UserError(
             f"corpus.unit={options.unit}: no text has unknown words, and corpus.subwords is the vocabulary size",
             "leave out min_count, max_size and unknown",
         )
-    words = read_vocabulary(vocabulary, form) if vocabulary else Limits(min_count, max_size, bool(unknown))
-    name = corpus_label({"name": "text", "label": options.label, "train": train, "reverse": reverse})
+    words = (
+        read_vocabulary(vocabulary, form) if vocabulary else Limits(options.min_count, options.max_size, bool(unknown))
+    )
+    name = corpus_label({"name": "text", "label": options.label, "train": train, "reverse": options.reverse})
     files: dict[str, Sequence[Path]] = {split: text_files(each) for split, each in given.items() if split not in shares}
     read = _labelled if options.condition else _from_files
     parts = split_holdout(files, shares, form) if shares else SplitFiles(files, {}, [], {})
     notes = parts.notes
     with parts.named():
         try:
-            corpus = read(name, context, parts.files, form, words)
+            corpus = read(name, options.context, parts.files, form, words)
         except UnknownWordError:
             readable = all(file.is_file() for each in files.values() for file in each)  # a pipe is read once
             if unknown is not None or vocabulary or not readable:
                 raise
-            least = max(2, min_count)
-            corpus = read(name, context, parts.files, form, Limits(least, max_size, unknown=True))
-            notes = notes | {"unknown": _unknown_note(corpus, least)}
+            words = Limits(max(2, options.min_count), options.max_size, unknown=True)
+            corpus = read(name, options.context, parts.files, form, words)
+            notes = notes | {"unknown": _unknown_note(corpus, words.min_count)}
+    of_files, sha256s = dict(corpus.of_files), dict(corpus.sha256)
     if parts.whole:
-        corpus = replace(corpus, of_files=corpus.of_files | {"train": [*corpus.of_files["train"], *parts.whole]})
-    corpus = replace(corpus, notes=notes)
-    if not reverse:
-        return corpus
-    other = {split: sha256(f"reversed {corpus.sha256[split]}".encode()) for split in corpus.splits}  # a different text
-    return replace(corpus, sha256=corpus.sha256 | other)
+        of_files["train"] = [*of_files["train"], *parts.whole]
+    if options.reverse:  # a different text
+        sha256s |= {split: sha256(f"reversed {sha256s[split]}".encode()) for split in corpus.splits}
+    return replace(corpus, of_files=of_files, sha256=sha256s, notes=notes)
 
 
 def _unknown_note(corpus: Corpus, least: int) -> str:

@@ -72,11 +72,8 @@ class Words:
     def chunk(self, k: int, which: np.ndarray | slice) -> np.ndarray:
         """The k-th chunk of eight bytes of words that have at least 8k bytes."""
         inside = np.minimum(self.length[which] - 8 * k, 8)
-        return self.eight(self.begin[which] + 8 * k) & KEEP[inside] | FILL[inside]
-
-    def eight(self, offsets: np.ndarray) -> np.ndarray:
-        """(N,) int64 the eight bytes from each offset on."""
-        return np.ndarray(len(self.bytes) - 7, np.int64, self.text, strides=(1,))[offsets + 1]
+        eight = np.ndarray(len(self.bytes) - 7, np.int64, self.text, strides=(1,))  # the bytes from each offset on
+        return eight[self.begin[which] + 8 * k + 1] & KEEP[inside] | FILL[inside]
 
     def select(self, which: np.ndarray) -> Self:
         """Some of the words."""

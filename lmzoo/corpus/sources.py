@@ -87,8 +87,7 @@ def _copy(file: Pinned, urls: Sequence[str]) -> bytes:
 
 def fetch_splits(folder: str, files: Mapping[str, Pinned], urls: Sequence[str]) -> dict[str, bytes]:
     """`fetch` the file of each split. ``{file}`` and ``{split}`` in a URL are substituted."""
-    data = {}
-    for split in SPLITS:
-        filled = [url.replace("{file}", files[split].name).replace("{split}", split) for url in urls]
-        data[split] = fetch(folder, files[split], filled)
-    return data
+    return {
+        split: fetch(folder, file, [url.replace("{file}", file.name).replace("{split}", split) for url in urls])
+        for split, file in ((split, files[split]) for split in SPLITS)
+    }

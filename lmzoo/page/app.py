@@ -14,10 +14,9 @@ from typing import Annotated, Any, Literal
 from lmzoo.core.errors import UserError, one_line
 from lmzoo.core.extras import import_optional
 from lmzoo.core.options import Bounds, unfit
-from lmzoo.page import data, html
+from lmzoo.page import data, html, introductions
 from lmzoo.page.examples import Example, example
 from lmzoo.page.guard import HOST, SESSIONS, limited
-from lmzoo.page.introductions import CONTEXTS, GAPS, GENERATION, NEXT_WORDS, STATES, SURPRISAL, VECTORS
 from lmzoo.page.theme import theme
 from lmzoo.page.zoo import Zoo
 from lmzoo.protocol.sampling import Decoding
@@ -112,19 +111,19 @@ def build(zoo: Zoo) -> Any:
         page = _Page(gradio, zoo, example(zoo), blocks.load)
         page.html(html.header(zoo))
         with gradio.Tabs():
-            if zoo.models:
-                page.surprisal()
-            if zoo.predicting:
-                page.next_words()
-                page.generation()
-            if zoo.hmms:
-                page.states()
-                if zoo.vocabulary.form.of_words:
-                    page.gaps()
-            if zoo.systems:
-                page.contexts()
-            if zoo.vectors:
-                page.neighbours()
+            for title, introduction, fill, shown in (
+                ("Surprisal", introductions.SURPRISAL, page.surprisal, zoo.models),
+                ("Next word", introductions.NEXT_WORDS, page.next_words, zoo.predicting),
+                ("Generate", introductions.GENERATION, page.generation, zoo.predicting),
+                ("Hidden states", introductions.STATES, page.states, zoo.hmms),
+                ("Gaps", introductions.GAPS, page.gaps, zoo.hmms and zoo.vocabulary.form.of_words),
+                ("In context", introductions.CONTEXTS, page.contexts, zoo.systems),
+                ("Word vectors", introductions.VECTORS, page.neighbours, zoo.vectors),
+            ):
+                if shown:
+                    with gradio.Tab(title):
+                        page.html(html.lead(introduction))
+                        fill()
     return blocks
 
 
@@ -215,154 +214,138 @@ class _Page:
 
     def surprisal(self) -> None:
         """A text in the colours of its surprisal, model under model."""
-        with self.gradio.Tab("Surprisal"):
-            self.html(html.lead(SURPRISAL))
-            text, label = self.field("text", self.first.text, lines=2, max_lines=8), self.label()
+        text, label = self.field("text", self.first.text, lines=2, max_lines=8), self.label()
 
-            def draw(text: str, label: str) -> str:
-                text, given = self.cut(text), _condition(label)
-                scored = {name: data.surprisal(lm, text, given) for name, lm in self.zoo.models.items()}
-                return (
-                    html.scale() + html.cards(html.surprisal(*each) for each in scored.items()) + html.downloads(scored)
-                )
+        def draw(text: str, label: str) -> str:
+            text, given = self.cut(text), _condition(label)
+            scored = {name: data.surprisal(lm, text, given) for name, lm in self.zoo.models.items()}
+            return html.scale() + html.cards(html.surprisal(*each) for each in scored.items()) + html.downloads(scored)
 
-            self.shows(draw, text, label)
+        self.shows(draw, text, label)
 
     def next_words(self) -> None:
         """The next words while one types, model beside model."""
-        with self.gradio.Tab("Next word"):
-            self.html(html.lead(NEXT_WORDS))
-            text, label = self.field("beginning of a line", self.first.begun, elem_id="begun"), self.label()
-            typed = "begun" if self.zoo.vocabulary.form.of_words else ""
+        text, label = self.field("beginning of a line", self.first.begun, elem_id="begun"), self.label()
+        typed = "begun" if self.zoo.vocabulary.form.of_words else ""
 
-            def draw(text: str, label: str) -> str:
-                condition = _condition(label)
-                found = {name: data.next_words(lm, text, NEXT, condition) for name, lm in self.zoo.predicting.items()}
-                return html.next_words(found, typed)
+        def draw(text: str, label: str) -> str:
+            condition = _condition(label)
+            found = {name: data.next_words(lm, text, NEXT, condition) for name, lm in self.zoo.predicting.items()}
+            return html.next_words(found, typed)
 
-            self.shows(draw, text, label)
+        self.shows(draw, text, label)
 
     def generation(self) -> None:
         """Texts that a model draws."""
         gradio = self.gradio
-        with gradio.Tab("Generate"):
-            self.html(html.lead(GENERATION))
-            with gradio.Row():
-                with gradio.Column(scale=1, min_width=280):
-                    model, prompt = self.choice("model", [*self.zoo.predicting]), self.field("prompt", self.first.begun)
-                    temperature = self.number(gradio.Slider(0.1, 2, 1, step=0.05, label="temperature"))
-                    top_k = self.number(
-                        gradio.Slider(0, 100, 0, step=1, label="top-k: from the k likeliest words; 0 is all")
-                    )
-                    top_p = self.number(
-                        gradio.Slider(0.05, 1, 1, step=0.05, label="top-p: from the likeliest with this share")
-                    )
-                    tokens = self.number(gradio.Slider(5, 100, 30, step=5, label="words"))
-                    number = self.number(gradio.Slider(1, 8, 3, step=1, label="samples"))
-                    seed = self.number(gradio.Number(0, label="seed", precision=0, minimum=0, maximum=2**31 - 1))
-                    label = self.label()
-                with gradio.Column(scale=2, min_width=280):
+        with gradio.Row():
+            with gradio.Column(scale=1, min_width=280):
+                model, prompt = self.choice("model", [*self.zoo.predicting]), self.field("prompt", self.first.begun)
+                temperature = self.number(gradio.Slider(0.1, 2, 1, step=0.05, label="temperature"))
+                top_k = self.number(
+                    gradio.Slider(0, 100, 0, step=1, label="top-k: from the k likeliest words; 0 is all")
+                )
+                top_p = self.number(
+                    gradio.Slider(0.05, 1, 1, step=0.05, label="top-p: from the likeliest with this share")
+                )
+                tokens = self.number(gradio.Slider(5, 100, 30, step=5, label="words"))
+                number = self.number(gradio.Slider(1, 8, 3, step=1, label="samples"))
+                seed = self.number(gradio.Number(0, label="seed", precision=0, minimum=0, maximum=2**31 - 1))
+                label = self.label()
+            with gradio.Column(scale=2, min_width=280):
 
-                    def draw(
-                        model: str, prompt: str, temperature: float, top_k: int, top_p: float, tokens: int, number: int,
-                        seed: int, label: str,
-                    ) -> str:  # fmt: skip
-                        decoding = Decoding(temperature=temperature, top_k=top_k or None, top_p=top_p)
-                        lm = self.zoo.predicting[model]
-                        found = data.samples(lm, prompt, tokens, seed, number, decoding, _condition(label))
-                        return html.scale() + html.sampled(model, found)
+                def draw(
+                    model: str, prompt: str, temperature: float, top_k: int, top_p: float, tokens: int, number: int,
+                    seed: int, label: str,
+                ) -> str:  # fmt: skip
+                    decoding = Decoding(temperature=temperature, top_k=top_k or None, top_p=top_p)
+                    lm = self.zoo.predicting[model]
+                    found = data.samples(lm, prompt, tokens, seed, number, decoding, _condition(label))
+                    return html.scale() + html.sampled(model, found)
 
-                    self.shows(draw, model, prompt, temperature, top_k, top_p, tokens, number, seed, label)
+                self.shows(draw, model, prompt, temperature, top_k, top_p, tokens, number, seed, label)
 
     def states(self) -> None:
         """The states of an HMM, before and after later words are known."""
         gradio = self.gradio
-        with gradio.Tab("Hidden states"):
-            self.html(html.lead(STATES))
-            model = self.choice("model", [*self.zoo.hmms])
-            text = self.field("sentence", self.first.text)
-            longest = len(self.zoo.vocabulary.form.words(self.first.text)) + 1
-            slider = gradio.Slider(1, longest, longest, step=1, label="words read, the end of the sentence included")
-            known = self.takes(slider, Annotated[int, Bounds(1, data.LONGEST + 1)])
+        model = self.choice("model", [*self.zoo.hmms])
+        text = self.field("sentence", self.first.text)
+        longest = len(self.zoo.vocabulary.form.words(self.first.text)) + 1
+        slider = gradio.Slider(1, longest, longest, step=1, label="words read, the end of the sentence included")
+        known = self.takes(slider, Annotated[int, Bounds(1, data.LONGEST + 1)])
 
-            def draw(model: str, text: str, known: int | None = None) -> str:
-                return html.sentence(data.states(self.zoo.hmms[model], self.cut(text), known))
+        def draw(model: str, text: str, known: int | None = None) -> str:
+            return html.sentence(data.states(self.zoo.hmms[model], self.cut(text), known))
 
-            def anew(model: str, text: str) -> tuple[str, Any]:
-                words = max(1, len(self.zoo.vocabulary.form.words(self.cut(text)))) + 1
-                return draw(model, text), gradio.Slider(1, words, words)
+        def anew(model: str, text: str) -> tuple[str, Any]:
+            words = max(1, len(self.zoo.vocabulary.form.words(self.cut(text)))) + 1
+            return draw(model, text), gradio.Slider(1, words, words)
 
-            output = self.html(self.checked(draw, [model, text])(model.value, text.value))
-            self.on([model.change, text.change], anew, [model, text], [output, known])
-            self.on([known.input], draw, [model, text, known], output)
+        output = self.html(self.checked(draw, [model, text])(model.value, text.value))
+        self.on([model.change, text.change], anew, [model, text], [output, known])
+        self.on([known.input], draw, [model, text, known], output)
 
     def gaps(self) -> None:
         """The words that may stand in the gaps of a sentence, model under model."""
-        with self.gradio.Tab("Gaps"):
-            self.html(html.lead(GAPS))
-            text = self.field("sentence with gaps", self.first.gaps)
+        text = self.field("sentence with gaps", self.first.gaps)
 
-            def draw(text: str) -> str:
-                found = {name: data.gaps(lm, text, ANSWERS) for name, lm in self.zoo.hmms.items()}
-                return html.cards(html.filled(*each) for each in found.items())
+        def draw(text: str) -> str:
+            found = {name: data.gaps(lm, text, ANSWERS) for name, lm in self.zoo.hmms.items()}
+            return html.cards(html.filled(*each) for each in found.items())
 
-            self.shows(draw, text)
+        self.shows(draw, text)
 
     def contexts(self) -> None:
         """The tokens nearest to a word in its contexts."""
-        with self.gradio.Tab("In context"):
-            self.html(html.lead(CONTEXTS))
-            model = self.choice("model", [*self.zoo.systems])
-            lines, sought = self.first.contexts[0]
-            with self.gradio.Row():
-                text = self.field("lines with the word", lines, lines=2, max_lines=6, scale=3)
-                word = self.field("word", sought, scale=1, min_width=160)
+        model = self.choice("model", [*self.zoo.systems])
+        lines, sought = self.first.contexts[0]
+        with self.gradio.Row():
+            text = self.field("lines with the word", lines, lines=2, max_lines=6, scale=3)
+            word = self.field("word", sought, scale=1, min_width=160)
 
-            def draw(model: str, text: str, word: str) -> str:
-                return html.occurrences(data.in_context(self.zoo.systems[model], self.cut(text), word, NEAR))
+        def draw(model: str, text: str, word: str) -> str:
+            return html.occurrences(data.in_context(self.zoo.systems[model], self.cut(text), word, NEAR))
 
-            output = self.html(html.note("reading the text of the run …"))
-            self.examples(self.first.contexts, text, word)
-            self.on([self.opened, model.change, text.change, word.change], draw, [model, text, word], output, "texts")
+        output = self.html(html.note("reading the text of the run …"))
+        self.examples(self.first.contexts, text, word)
+        self.on([self.opened, model.change, text.change, word.change], draw, [model, text, word], output, "texts")
 
     def neighbours(self) -> None:
         """The nearest words, analogies, and the map."""
         gradio = self.gradio
-        with gradio.Tab("Word vectors"):
-            self.html(html.lead(VECTORS))
-            with gradio.Row():
-                with gradio.Column(min_width=280):
-                    word = self.field("nearest to", self.first.word)
+        with gradio.Row():
+            with gradio.Column(min_width=280):
+                word = self.field("nearest to", self.first.word)
 
-                    def near(word: str) -> str:
-                        return html.cards(html.neighbours(*each) for each in self.near(word).items())
+                def near(word: str) -> str:
+                    return html.cards(html.neighbours(*each) for each in self.near(word).items())
 
-                    self.shows(near, word)
-                with gradio.Column(min_width=280):
-                    with gradio.Row():
-                        of = self.first.analogies[0]
-                        a, a_star, b = (
-                            self.field(label, value, min_width=80)
-                            for label, value in zip(("as", "is to", "so is"), of, strict=True)
-                        )
+                self.shows(near, word)
+            with gradio.Column(min_width=280):
+                with gradio.Row():
+                    of = self.first.analogies[0]
+                    a, a_star, b = (
+                        self.field(label, value, min_width=80)
+                        for label, value in zip(("as", "is to", "so is"), of, strict=True)
+                    )
 
-                    def answers(a: str, a_star: str, b: str) -> str:
-                        runs = self.zoo.vectors.items()
-                        found = {name: data.analogy(run.words, a, a_star, b, ANSWERS) for name, run in runs}
-                        return html.cards(html.answers(*each, f"{b} − {a} + {a_star}") for each in found.items())
+                def answers(a: str, a_star: str, b: str) -> str:
+                    runs = self.zoo.vectors.items()
+                    found = {name: data.analogy(run.words, a, a_star, b, ANSWERS) for name, run in runs}
+                    return html.cards(html.answers(*each, f"{b} − {a} + {a_star}") for each in found.items())
 
-                    self.shows(answers, a, a_star, b)
-                    self.examples(self.first.analogies, a, a_star, b)
-            wanted = self.takes(gradio.Checkbox(False, label="draw the map, which takes some seconds"), bool)
+                self.shows(answers, a, a_star, b)
+                self.examples(self.first.analogies, a, a_star, b)
+        wanted = self.takes(gradio.Checkbox(False, label="draw the map, which takes some seconds"), bool)
 
-            def places(wanted: bool, word: str) -> str:
-                if not wanted:
-                    return ""
-                marked = {name: [word, *(other for other, _ in found)] for name, found in self.near(word).items()}
-                return html.cards(html.places(name, run.map, marked[name]) for name, run in self.zoo.vectors.items())
+        def places(wanted: bool, word: str) -> str:
+            if not wanted:
+                return ""
+            marked = {name: [word, *(other for other, _ in found)] for name, found in self.near(word).items()}
+            return html.cards(html.places(name, run.map, marked[name]) for name, run in self.zoo.vectors.items())
 
-            output = self.html()
-            self.on([wanted.change, word.change], places, [wanted, word], output)
+        output = self.html()
+        self.on([wanted.change, word.change], places, [wanted, word], output)
 
     def near(self, word: str) -> dict[str, data.Ranked]:
         """The nearest words under each of the vectors."""

@@ -1,7 +1,7 @@
 """Data of the page: numbers and words, computed from loaded runs."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -69,15 +69,12 @@ def tokenized(vocabulary: Vocabulary, text: str) -> str:
     if not vocabulary.form.of_words or vocabulary.form.tokenizer:
         return text
 
-    def cut(way: Callable[[str], str]) -> list[str]:
-        return [*map(way, text.splitlines())]
-
     def unknown(lines: list[str]) -> float:
         words = [word for line in lines for word in vocabulary.form.words(line)]
         return sum(word not in vocabulary.index for word in words) / len(words) if words else 1.0
 
     ways = (str, TOKENIZERS["words"], lambda line: TOKENIZERS["words"](line.lower()), TOKENIZERS["ptb"])
-    return "\n".join(min(map(cut, ways), key=unknown))
+    return "\n".join(min(([*map(way, text.splitlines())] for way in ways), key=unknown))
 
 
 def surprisal(lm: Loaded, text: str, condition: str | None = None) -> list[list[Token]]:
@@ -92,9 +89,8 @@ def surprisal(lm: Loaded, text: str, condition: str | None = None) -> list[list[
     for line in lines:
         scored = lm.line(line, condition)
         columns = zip(scored.words, scored.logprobs.double().exp().tolist(), scored.known.tolist(), strict=True)
-        expected = [[]] * len(scored.words)
-        if not lm.model.open_vocabulary:
-            expected = lm.expected(line, EXPECTED, condition)
+        no_words = lm.model.open_vocabulary  # and so no prediction of each
+        expected = [[]] * len(scored.words) if no_words else lm.expected(line, EXPECTED, condition)
         found.append([Token(*column, ranked) for column, ranked in zip(columns, expected, strict=True)])
     return found
 
@@ -258,10 +254,10 @@ def states(lm: Loaded, text: str, words_read: int | None = None) -> SentenceStat
         words.append(WordStates(word, is_known, int(found.path[t]), filtered, smoothed, turn))
     shown = {state for word in words for state, _ in (*word.filtered, *word.smoothed)}
     shown |= {word.path for word in words} | {word.turn.state for word in words if word.turn}
-    emits = {}
-    for z in sorted(shown):
-        likeliest = _ranked(model.words(z), vocabulary.words, EMITTED)
-        emits[z] = [(word, math.exp(logprob)) for word, logprob in likeliest]
+    emits = {
+        z: [(word, math.exp(logprob)) for word, logprob in _ranked(model.words(z), vocabulary.words, EMITTED)]
+        for z in sorted(shown)
+    }
     return SentenceStates(words, number, found.share, emits)
 
 

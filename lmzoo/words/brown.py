@@ -168,10 +168,8 @@ def average_mutual_information(tokens: Tensor, cluster: Tensor) -> float:
     joint = torch.bincount(c.roll(1) * clusters + c, minlength=clusters**2).view(clusters, clusters)
     joint = joint.double() / len(c)
 
-    def entropy(p: Tensor) -> Tensor:
-        return -torch.xlogy(p, p).sum()
-
-    return float(entropy(joint.sum(0)) + entropy(joint.sum(1)) - entropy(joint))
+    after, before, both = (torch.special.entr(p).sum() for p in (joint.sum(0), joint.sum(1), joint))
+    return float(after + before - both)
 
 
 def cached_brown_clusters(tokens: Tensor, vocabulary_size: int, clusters: int, option: str = "clusters") -> Tensor:

@@ -1,7 +1,7 @@
 """A language model of the sentences that match a pattern."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -48,10 +48,7 @@ class Constrained(LanguageModel):
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        if self.base:
-            with evaluating(self.base[0]):
-                yield
-        else:
+        with evaluating(self.base[0]) if self.base else nullcontext():
             yield
 
     def initial_state(self, batch_size: int) -> State:

@@ -213,8 +213,8 @@ def singular_words(
     back = torch.linalg.inv(spherical)
     U, S, Vh = torch.linalg.svd(spherical @ A @ back)
     C = F.normalize(C @ back)
-    ends = []
-    for sigma, u, v in zip(S[:pairs].tolist(), U.mT, Vh, strict=False):
-        for sign in (1, -1):
-            ends.append((sigma, (sign * C @ v).topk(words).indices, (sign * C @ u).topk(words).indices))
-    return ends
+    return [
+        (sigma, (sign * C @ v).topk(words).indices, (sign * C @ u).topk(words).indices)
+        for sigma, u, v in zip(S[:pairs].tolist(), U.mT, Vh, strict=False)
+        for sign in (1, -1)
+    ]
