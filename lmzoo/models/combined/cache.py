@@ -7,7 +7,7 @@ neural language models with a continuous cache", 2017, https://arxiv.org/abs/161
 import logging
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import NonNegative, Options, Size, Source, configured
@@ -49,14 +49,13 @@ class Cache(WrapperModel):
     """
 
     estimated_tensors = ("weight",)
-    weight: Tensor
-    """λ, a tensor of one number; 0 before `estimate`."""
 
     @configured(CacheOptions)
     def __init__(self, vocabulary_size: int, options: CacheOptions):
         super().__init__(vocabulary_size, options.run)
         self.size, self.theta = options.size, options.theta
-        self.register_buffer("weight", torch.zeros(()))
+        self.weight = nn.Buffer(torch.zeros(()))
+        """λ, a tensor of one number; 0 before `estimate`."""
 
     def estimate(self, corpus: Corpus) -> None:
         if self.theta and not isinstance(self.inner, HasVectors):

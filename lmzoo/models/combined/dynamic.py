@@ -61,15 +61,14 @@ class Dynamic(WrapperModel):
     """
 
     frozen = LanguageModel.frozen
-    rms: Tensor
-    """(P,) r, and none before `estimate` and under ``sgd``."""
 
     @configured(DynamicOptions)
     def __init__(self, vocabulary_size: int, options: DynamicOptions):
         super().__init__(vocabulary_size, options.run)
         self.rule, self.rate, self.decay = options.rule, options.rate, options.decay
         self.segment, self.epsilon = options.segment, options.epsilon
-        self.register_buffer("rms", torch.empty(0))
+        self.rms = torch.nn.Buffer(torch.empty(0))
+        """(P,) r, and none before `estimate` and under ``sgd``."""
         sized_by_estimate(self, "rms")
 
     def estimate(self, corpus: Corpus) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Options, Source, configured
@@ -51,8 +51,6 @@ class Mixture(CompositeModel):
     """
 
     estimated_tensors = ("weights",)
-    weights: Tensor
-    """(K,) λ, and none before `estimate`."""
 
     @configured(MixtureOptions)
     def __init__(self, vocabulary_size: int, options: MixtureOptions):
@@ -62,7 +60,8 @@ class Mixture(CompositeModel):
         self.of_sentences = options.per == "sentence"
         self.parts: list[int] = []  # how many tensors the state of each model has, once one was read
         self.begun: list[int] = []  # likewise what each model has begun a step with
-        self.register_buffer("weights", torch.empty(0))
+        self.weights = nn.Buffer(torch.empty(0))
+        """(K,) λ, and none before `estimate`."""
         sized_by_estimate(self, "weights")
         self.forgets_at_eos = True
 

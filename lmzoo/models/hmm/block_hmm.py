@@ -105,8 +105,6 @@ class BlockHMM(LanguageModel):
     """Options that must have the parent's values."""
     multiples_of_parent: ClassVar[tuple[str, ...]] = ("states",)
     """Options that must be multiples of the parent's values."""
-    cluster: Tensor
-    """(V,) int64 the cluster of each word."""
     distributions: Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Transitions]]
     """A module that makes of (M, K) states and of `cluster` the last three of `BlockTables`, as if there were only
     these states, in whole groups of `group_size`."""
@@ -137,7 +135,8 @@ class BlockHMM(LanguageModel):
                 self.starts_from = option, [run]
         self.options, self.vocabulary_size, self.states, self.clusters = options, vocabulary_size, states, clusters
         self.size = states // clusters
-        self.register_buffer("cluster", clusters - 1 - torch.arange(vocabulary_size) % clusters)
+        self.cluster = torch.nn.Buffer(clusters - 1 - torch.arange(vocabulary_size) % clusters)
+        """(V,) int64 the cluster of each word."""
 
     def inherit(self, trained: Sequence[Trained]) -> None:
         """Split the states of the parent, or take the model to distil from, until `estimate`."""

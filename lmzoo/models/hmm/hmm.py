@@ -47,21 +47,14 @@ class HMM(DenseHMM):
 
     takes_steps = "gradient", True
     estimated_tensors = ("start", "transition", "emission")
-    start: torch.Tensor
-    transition: torch.Tensor
-    emission: torch.Tensor
 
     @configured(HMMOptions)
     def __init__(self, vocabulary_size: int, options: HMMOptions):
         super().__init__(vocabulary_size, options.states)
         self.begin, self.iterations, self.pseudocount = options.begin, options.iterations, options.pseudocount
-        Z = options.states
-        shapes = {"start": (Z,), "transition": (Z, Z), "emission": (vocabulary_size, Z)}
-        for name, shape in shapes.items():
-            if options.gradient:
-                self.register_parameter(name, nn.Parameter(torch.zeros(shape)))
-            else:
-                self.register_buffer(name, torch.zeros(shape))
+        Z, new = options.states, nn.Parameter if options.gradient else nn.Buffer
+        self.start, self.transition = new(torch.zeros(Z)), new(torch.zeros(Z, Z))
+        self.emission = new(torch.zeros(vocabulary_size, Z))
 
     def tables(self) -> DenseTables:
         active = torch.arange(self.states, device=self.device)

@@ -123,23 +123,15 @@ class LinearDynamicalSystem(LanguageModel):
     autocast = True
 
     estimated_tensors = ("A", "C")
-    A: Tensor
-    C: Tensor
-    H: Tensor
-    J: Tensor
-    gains: Tensor
-    whitener: Tensor
-    spherical: Tensor
 
     @configured(SoftmaxLDSOptions)
     def __init__(self, vocabulary_size: int, options: SoftmaxLDSOptions):
         super().__init__()
         self.vocabulary_size, self.options = vocabulary_size, options
         self.hidden = hidden = options.hidden
-        for name in ("A", "H", "J", "whitener", "spherical"):
-            self.register_buffer(name, torch.zeros(hidden, hidden))
-        for name in ("C", "gains"):
-            self.register_buffer(name, torch.zeros(vocabulary_size, hidden))
+        square = (nn.Buffer(torch.zeros(hidden, hidden)) for _ in range(5))
+        self.A, self.H, self.J, self.whitener, self.spherical = square
+        self.C, self.gains = (nn.Buffer(torch.zeros(vocabulary_size, hidden)) for _ in range(2))
         linear = nn.Linear(hidden, vocabulary_size)
         self.output = Output(linear.weight, linear.bias, options.classes, options.clustering)
 

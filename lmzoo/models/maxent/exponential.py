@@ -39,11 +39,6 @@ class Exponential(nn.Module):
     """
 
     estimated_tensors = ("weights",)
-    nodes: Tensor
-    pairs: Tensor
-    place: Tensor
-    tokens: Tensor
-    weights: Tensor
 
     def __init__(
         self,
@@ -60,13 +55,9 @@ class Exponential(nn.Module):
         self.templates = coarse_to_fine(templates)
         beyond = [len(template) - len(self.templates[0]) for template in self.templates]
         self.l2, self.l1 = ([float(s[min(n, len(s) - 1)]) for n in beyond] for s in (l2, l1))
-        for name in ("nodes", "pairs", "place"):
-            self.register_buffer(name, torch.empty(0, dtype=torch.int64))
-        self.register_buffer("tokens", torch.tensor(0))
-        if trainable:
-            self.weights = nn.Parameter(torch.empty(0))
-        else:
-            self.register_buffer("weights", torch.empty(0))
+        self.nodes, self.pairs, self.place = (nn.Buffer(torch.empty(0, dtype=torch.int64)) for _ in range(3))
+        self.tokens = nn.Buffer(torch.tensor(0))
+        self.weights = (nn.Parameter if trainable else nn.Buffer)(torch.empty(0))
         x, y = possible
         self.collect((x[:0], y[:0]), possible)
         sized_by_estimate(self, "nodes", "pairs", "place", "weights")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Depth, Idle, NonNegative, Options, Size, configured
@@ -47,7 +47,6 @@ class LogLinear(WindowModel):
     """
 
     takes_steps = "training", "minibatch"
-    word_class: Tensor
 
     @configured(LogLinearOptions)
     def __init__(self, vocabulary_size: int, options: LogLinearOptions):
@@ -63,7 +62,7 @@ class LogLinear(WindowModel):
             raise UserError(
                 f"model.templates={[*options.templates]}: they name classes (c), so model.classes must be a number"
             )
-        self.register_buffer("word_class", torch.zeros(vocabulary_size, dtype=torch.int64))
+        self.word_class = nn.Buffer(torch.zeros(vocabulary_size, dtype=torch.int64))
         self.exponential = Exponential(
             self._unigrams(),
             size=vocabulary_size + 1,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lmzoo.core.options import Depth, NonNegative, Options, Size, configured
 from lmzoo.corpus import Corpus
@@ -52,7 +52,6 @@ class ModelM(WindowModel):
     """
 
     takes_steps = False
-    word_class: Tensor
 
     @configured(ModelMOptions)
     def __init__(self, vocabulary_size: int, options: ModelMOptions):
@@ -64,7 +63,7 @@ class ModelM(WindowModel):
         require_strengths(
             class_l2=options.class_l2, class_l1=options.class_l1, word_l2=options.word_l2, word_l1=options.word_l1
         )
-        self.register_buffer("word_class", torch.tensor([word % options.classes for word in range(vocabulary_size)]))
+        self.word_class = nn.Buffer(torch.arange(vocabulary_size) % options.classes)
         of_class = parse_templates("cw", options.order, options.class_templates, "model.class_templates")
         of_word = parse_templates("w", options.order, options.word_templates, "model.word_templates")
         self.class_model = Exponential(

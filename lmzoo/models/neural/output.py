@@ -40,16 +40,14 @@ class WordClasses(nn.Module):
     Raises: UserError where there are more classes than words.
     """
 
-    word_class: Tensor
-    """(V,) int64 class of every word."""
-
     def __init__(self, vocabulary_size: int, features: int, classes: int, clustering: Clustering):
         super().__init__()
         self.clustering: Clustering = clustering
         if classes > vocabulary_size:
             raise UserError(f"model.classes={classes}: there are only {vocabulary_size} words", "choose fewer")
         self.S = nn.Linear(features, classes)  # its bias is s
-        self.register_buffer("word_class", torch.arange(vocabulary_size) % classes)
+        self.word_class = nn.Buffer(torch.arange(vocabulary_size) % classes)
+        """(V,) int64 class of every word."""
 
     def estimate(self, tokens: Tensor) -> None:
         """Find the classes in a (N,) text; a UserError where it has fewer different words than Brown classes."""
