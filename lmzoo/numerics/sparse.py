@@ -95,3 +95,10 @@ def ranges(first: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
     """
     which = torch.arange(len(count), device=count.device).repeat_interleave(count)
     return which, torch.arange(len(which), device=count.device) + (first - count.cumsum(0) + count)[which]
+
+
+def grouped(group: Tensor, groups: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    """(N,) group of each thing -> the things group by group, the groups' sizes, and each thing's place in its group."""
+    order = group.argsort(stable=True)
+    sizes = group.bincount(minlength=groups)
+    return order, sizes, order.argsort() - (sizes.cumsum(0) - sizes)[group]

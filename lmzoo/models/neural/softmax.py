@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.numerics.gpu_sync import deferred_checks
+from lmzoo.numerics.sparse import grouped
 
 CHUNK_ELEMENTS = 1 << 23
 """How many logits exist at once."""
@@ -80,8 +81,8 @@ def _score(
     """`token_logprobs`, and the gradient of Σ_n g_n log p(x_n | h_n) by h, W and b; none where the (N,) g are None."""
     if word_class is None or tokens.is_cuda:  # how many tokens a class has, a GPU would have to be waited for
         return _score_blocks(hidden, weight, bias, tokens, [(len(hidden), len(weight))], g, word_class)
-    words, sizes, place = _grouped(word_class)
-    rows, counts, _ = _grouped(word_class[tokens], len(sizes))
+    words, sizes, place = grouped(word_class)
+    rows, counts, _ = grouped(word_class[tokens], len(sizes))
     logprobs, gradients = _score_blocks(
         hidden[rows], weight[words], bias[words], place[tokens[rows]],
         zip(counts.tolist(), sizes.tolist(), strict=True), None if g is None else g[rows],
@@ -139,10 +140,3 @@ def _chunks(blocks: Iterable[tuple[int, int]]) -> Iterator[tuple[slice, slice]]:
             for start in range(token, token + n, rows):
                 yield slice(start, min(start + rows, token + n)), slice(word, word + m)
         token, word = token + n, word + m
-
-
-def _grouped(group: Tensor, groups: int = 0) -> tuple[Tensor, Tensor, Tensor]:
-    """(N,) group of each thing -> the things group by group, the groups' sizes, and each thing's place in its group."""
-    order = group.argsort(stable=True)
-    sizes = group.bincount(minlength=groups)
-    return order, sizes, order.argsort() - (sizes.cumsum(0) - sizes)[group]

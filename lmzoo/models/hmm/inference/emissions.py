@@ -11,6 +11,7 @@ from torch import Tensor
 from lmzoo.models.hmm.inference.grouping import group
 from lmzoo.numerics.gpu_sync import TensorCache, on_host
 from lmzoo.numerics.precision import at_least_float32
+from lmzoo.numerics.sparse import grouped
 
 
 @TensorCache
@@ -90,10 +91,9 @@ def word_logprobs(H: Tensor, W: Tensor, bias: Tensor, cluster: Tensor, rows: Ten
         words: (N,).
     """
     M = int(cluster.max()) + 1
-    order, rank, first = _by_label(cluster, M)  # words
+    order, widths, rank = grouped(cluster, M)  # words
     own = torch.zeros(len(H), dtype=torch.int64, device=H.device).scatter(0, rows, cluster[words])
-    states, place, begun = _by_label(own, M)
-    widths, heights = cluster.bincount(minlength=M), own.bincount(minlength=M)
+    states, heights, place = grouped(own, M)
     parts = zip(
         F.embedding(states, H).split(heights.tolist()),
         F.embedding(order, W).split(widths.tolist()),
@@ -105,11 +105,4 @@ def word_logprobs(H: Tensor, W: Tensor, bias: Tensor, cluster: Tensor, rows: Ten
     )
     c = cluster[words]
     earlier = (heights * widths).cumsum(0) - heights * widths
-    return tables[earlier[c] + (place[rows] - begun[c]) * widths[c] + rank[words] - first[c]]
-
-
-def _by_label(labels: Tensor, M: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The order of (N,) items by label, the (N,) place of each in it, and the (M,) place where each label begins."""
-    order, counts = labels.argsort(stable=True), labels.bincount(minlength=M)
-    place = torch.empty_like(order).scatter(0, order, torch.arange(len(order), device=order.device))
-    return order, place, counts.cumsum(0) - counts
+    return tables[earlier[c] + place[rows] * widths[c] + rank[words]]
