@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from command_line import MODELS, TEXT, command
 
+from lmzoo.cli.command import check_output
 from lmzoo.commands import cluster, compare, embed, export, inspect, probe, reading, retrieve, tag, vectors
 from lmzoo.commands import map as map_command
+from lmzoo.core.errors import UserError
 
 Main = Callable[[], int]
 
@@ -76,14 +78,12 @@ def test_files_that_a_command_finds_itself_are_inputs_too(folder: Path, monkeypa
     assert command("vectors.txt", "--csv", "data/wordsim/b.txt", main=probe.main).code == 0
 
 
-@pytest.mark.parametrize(
-    ("main", "line"),
-    [
-        (compare.main, ["ngram", "--csv", "x.png", "--plot", "./x.png"]),
-    ],
-)
-def test_two_outputs_are_two_files(main: Main, line: list[str], runs: Path):
-    assert "is to be written twice; name another file" in command(*line, main=main).refused()
+def test_two_outputs_are_two_files_or_a_device(runs: Path):
+    told = "is to be written twice; name another file"
+    assert told in command("ngram", "--csv", "x.png", "--plot", "./x.png", main=compare.main).refused()
+    with pytest.raises(UserError, match=told):
+        check_output(Path("x"), Path("./x"))
+    check_output(Path("/dev/null"), Path("/dev/null"))
 
 
 @pytest.mark.parametrize("ending", ["zst", "xz", "BZ2", "zip"])
