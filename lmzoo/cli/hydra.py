@@ -54,8 +54,8 @@ Compose = Callable[[Sequence[str]], DictConfig]
 """A function that composes a configuration from overrides, Hydra's own included."""
 
 Job = Callable[[Callable[[], dict[str, Any]], str, int | None, list[str]], Any]
-"""The function that does a run. Arguments: one that trains and returns the results; the folder of the run; and in a
-sweep, the number of the job and the overrides chosen by the sweep."""
+"""The function called for a run. Arguments: a function that trains and returns the results; the folder of the run; and
+in a sweep, the number of the job and the overrides chosen by the sweep."""
 
 
 def run_hydra(job: Job, config_name: str, line: Sequence[str] | None = None) -> None:

@@ -89,8 +89,8 @@ def surprisal(lm: Loaded, text: str, condition: str | None = None) -> list[list[
     for line in lines:
         scored = lm.line(line, condition)
         columns = zip(scored.words, scored.logprobs.double().exp().tolist(), scored.known.tolist(), strict=True)
-        no_words = lm.model.open_vocabulary  # and so no prediction of each
-        expected = [[]] * len(scored.words) if no_words else lm.expected(line, EXPECTED, condition)
+        listed = not lm.model.open_vocabulary  # else the words to predict cannot be listed
+        expected = lm.expected(line, EXPECTED, condition) if listed else [[]] * len(scored.words)
         found.append([Token(*column, ranked) for column, ranked in zip(columns, expected, strict=True)])
     return found
 

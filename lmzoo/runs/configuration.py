@@ -100,7 +100,7 @@ class Configuration(Mapping[str, Any]):
         corpus = re.sub(r"[^\w.+-]+", "-", corpus_label(self[self.kind.text])).lstrip(".")[:LONGEST] or "text"
         unlike = self.unlike_defaults
         folder = OUTPUTS / corpus / (f"{learner}-{_digest(unlike)[:6]}" if unlike else learner)
-        with contextlib.suppress(UserError):  # in a file that cannot be read, which `Run.check` reports
+        with contextlib.suppress(UserError):  # `Run.check` refuses a folder whose configuration is invalid
             if (other := saved(folder)) and Configuration(other).differences(self):
                 return folder.with_name(f"{learner}-{_digest(self.result_options)[:12]}")
         return folder
