@@ -171,3 +171,16 @@ def test_a_model_without_steps_does_not_start_from_a_run_without_a_word():
     assert command(*TEXT, *MODELS["ngram"]).code == 0
     refused = command(*TEXT, *MODELS["ngram"], "trainer.from=outputs/markov/none").refused()
     assert "trainer.from" in refused
+
+
+def test_a_default_folder_with_an_invalid_configuration_is_refused():
+    line = [*TEXT, *MODELS["ngram"]]
+    assert command(*line).code == 0
+    (run,) = runs()
+    for content, told in (
+        ("model: {", "cannot be read ("), ("", "no configuration of a run"), ("model: 3", "corpus of a run: must be a"),
+    ):  # fmt: skip
+        (run / "config.yaml").write_text(content)
+        assert f"{run}/config.yaml: {told}" in command(*line).refused()
+    assert runs() == [run]
+    assert "model of a run: must be a group with a name" in command(*line, "model.name=[1]").refused()
