@@ -78,10 +78,10 @@ class BlockHMMOptions(Options):
     parent: Source | None = None
     """folder of a run of the same model with fewer states or features, which are split when training starts; see
     `BlockHMM.split`."""
-    distilled_from: Annotated[Source | None, OfNetworks] = None
+    distilled_from: Source | None = None
     """folder of a run whose embeddings of the text are clustered when training starts, which gives every token a target
     state; see `lmzoo.models.hmm.distillation`."""
-    distillation_epochs: Annotated[Count, OfNetworks, Idle(("model.distilled_from", None))] = 6
+    distillation_epochs: Annotated[Count, Idle(("model.distilled_from", None))] = 6
     """number of epochs of training on these states."""
 
 
