@@ -7,12 +7,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, get_args
 
 from lmzoo.core.configs import choices, defaults, flatten, saved
 from lmzoo.core.errors import UserError, shortened
+from lmzoo.core.files import sha256
 from lmzoo.core.options import format_option, renamed_value, unfit
 from lmzoo.core.registry import REGISTRIES, Registry
 from lmzoo.corpus import Context, corpus_label
@@ -232,7 +232,7 @@ def _digest(options: Mapping[str, Any]) -> str:
         return int(value) if isinstance(value, float) and value.is_integer() else value
 
     pairs = sorted((key, whole(value)) for key, value in options.items())
-    return sha256(json.dumps(pairs, default=str).encode()).hexdigest()
+    return sha256(json.dumps(pairs, default=str).encode())
 
 
 def _of_steps(option: str) -> bool:
