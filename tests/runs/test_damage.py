@@ -79,8 +79,8 @@ def add_to_corpus(option: str) -> Callable[[Path], object]:
         (forget_the_checksum, "changed since the run wrote it (its own checksum differs or is missing)"),
         (pickle_code, "damaged, or no checkpoint of lmzoo"),
         (pickle_code_in_an_archive, "damaged, or no checkpoint of lmzoo"),
-        (save_weights_alone, "no checkpoint of lmzoo"),
-        (lambda file: shutil.copy(file.with_name("best.pt"), file), "no checkpoint of lmzoo"),
+        (save_weights_alone, "damaged, or no checkpoint of lmzoo"),
+        (lambda file: shutil.copy(file.with_name("best.pt"), file), "damaged, or no checkpoint of lmzoo"),
     ],
 )
 def test_a_damaged_checkpoint(spoil: Callable, reason: str, run: Path):
