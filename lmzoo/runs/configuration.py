@@ -1,7 +1,6 @@
 """The configuration of a run, parsed once: from Hydra for a new run, from ``config.yaml`` for an existing one."""
 
 import contextlib
-import copy
 import importlib
 import json
 import re
@@ -13,11 +12,12 @@ from typing import Any, get_args
 from lmzoo.core.configs import choices, defaults, flatten, saved
 from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.files import sha256
-from lmzoo.core.options import format_option, renamed_value, unfit
+from lmzoo.core.options import call, format_option, renamed_value, unfit
 from lmzoo.core.registry import REGISTRIES, Registry
 from lmzoo.corpus import Context, corpus_label
 from lmzoo.corpus.user_files import form_of_run
 from lmzoo.protocol.model import takes_steps
+from lmzoo.runs.command_options import RunOptions, commands
 from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL, WORD_VECTORS, Kind, kind_of
 from lmzoo.runs.listing import OUTPUTS
 from lmzoo.runs.trainer_options import trainers
@@ -83,12 +83,10 @@ class Configuration(Mapping[str, Any]):
             groups["run_dir"] = config.options["run_dir"] = str(config.default_folder())
         return config
 
-    def with_precision(self, precision: str) -> "Configuration":
-        """A copy in which ``trainer.precision`` is the resolved one."""
-        resolved = copy.copy(self)
-        resolved._settings = self._settings | {"trainer": self["trainer"] | {"precision": precision}}
-        resolved.options = self.options | {"trainer.precision": precision}
-        return resolved
+    @property
+    def run_options(self) -> RunOptions:
+        """The options of the command that made the run; raise a UserError if one is missing or invalid."""
+        return call(commands.entries[self.kind.command], self._settings, "")
 
     def default_folder(self) -> Path:
         """The default folder of the run: ``outputs/CORPUS/MODEL`` or ``outputs/CORPUS/MODEL-HASH``.

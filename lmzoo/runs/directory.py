@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from omegaconf import OmegaConf
 
+from lmzoo.core import ranks
 from lmzoo.core.checksums import CHECKSUM, NOT_AS_WRITTEN, RESULTS, is_altered, with_checksum
 from lmzoo.core.configs import parse
 from lmzoo.core.errors import UserError, one_line, out_of_memory
@@ -179,14 +180,22 @@ class Run(Files):
         file, own = Path(str(error.filename or os.devnull)).absolute(), self.path.absolute()  # logging uses this name
         return error.errno in _NO_ROOM or own in (file, *file.parents) or file in own.parents
 
-    def begin(self, config: Configuration, corpus: Corpus, made_from: Origins) -> None:
-        """Write the initial files of a run, or record that it is resumed. Call it inside `exclusive_lock`."""
+    def begin(self, settings: dict[str, Any], corpus: Corpus, made_from: Origins) -> None:
+        """Write the initial files of a run, or record that it is resumed.
+
+        All ranks call it, rank 0 inside `exclusive_lock`, and only rank 0 writes.
+
+        Raises: UserError if the ranks differ in settings or text.
+        """
+        ranks.require_same("configuration", settings)
+        ranks.require_same("text", corpus.sha256)
+        if not ranks.is_main():
+            return
         for name in FILES:
             for left_by_a_kill in self.path.glob(f".{name}.*.part"):
                 left_by_a_kill.unlink()
         if not self.config_file.exists():
-            self.write(CONFIG, OmegaConf.to_yaml(OmegaConf.create(dict(config))).encode())
-            self._config = config
+            self.write(CONFIG, OmegaConf.to_yaml(OmegaConf.create(settings)).encode())
         starts = []
         if self._is_trained():
             starts = self.starts()

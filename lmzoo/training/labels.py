@@ -15,18 +15,13 @@ from lmzoo.labels.gradient import NetworkLabeller
 from lmzoo.labels.model import Labeller, Opener, TrainedLabeller, labellers
 from lmzoo.labels.tasks import load_task
 from lmzoo.protocol.model import Trained
+from lmzoo.runs.command_options import LabelOptions
 from lmzoo.runs.directory import Run
 from lmzoo.runs.labellers import load_labeller
 from lmzoo.runs.loading import open_source_run
 from lmzoo.training.optimization import Optimization
-from lmzoo.training.session import commands, log
-from lmzoo.training.steps import SteppedLearner, SteppedOptions
-
-
-@commands.register("label")
-class Options(SteppedOptions):
-    task: dict
-    labeller: dict
+from lmzoo.training.session import log
+from lmzoo.training.steps import SteppedLearner
 
 
 class NetworkDescent:
@@ -71,9 +66,9 @@ class Learning(SteppedLearner[Labeller]):
 
     needed = ("learner",)
 
-    options: Options
+    options: LabelOptions
 
-    def __init__(self, options: Options, run: Run):
+    def __init__(self, options: LabelOptions, run: Run):
         super().__init__(options, run, labellers, options.labeller)
         self.task, self.texts, self.corpus = load_task(options.task, self.model, self.name)
         by_valid = isinstance(self.model, NetworkLabeller) and self.model.options.schedule == "plateau"
@@ -162,7 +157,7 @@ class Learning(SteppedLearner[Labeller]):
 class RunOpener(Opener):
     """Loads the runs given in the options of a labeller, for a run with these options."""
 
-    def __init__(self, options: Options):
+    def __init__(self, options: LabelOptions):
         self.options = options
 
     def language_model(self, option: str, folder: str) -> tuple[Trained, Vocabulary]:

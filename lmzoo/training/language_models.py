@@ -20,6 +20,7 @@ from lmzoo.protocol.model import LanguageModel, models, num_parameters, takes_st
 from lmzoo.protocol.perplexity import Score, logprob_error, perplexity, score, text_logprobs
 from lmzoo.protocol.sampling import sample
 from lmzoo.reports.board import Board
+from lmzoo.runs.command_options import TrainOptions
 from lmzoo.runs.device import resolve_device
 from lmzoo.runs.directory import Run, configured_corpus
 from lmzoo.runs.loading import build_model
@@ -28,7 +29,7 @@ from lmzoo.runs.trainer_options import TrainerOptions, trainers
 from lmzoo.training.descent import Descent
 from lmzoo.training.optimization import optimizers, schedules
 from lmzoo.training.progress import Progress
-from lmzoo.training.session import Learner, RunOptions, commands, log
+from lmzoo.training.session import Learner, log
 from lmzoo.training.trainer import Trainer, resolve_precision
 
 SAMPLE_TOKENS, SAMPLE_SIGNS = 60, 100
@@ -38,23 +39,12 @@ STEPS_PER_POINT = 10
 """The interval of training scalars in TensorBoard, in steps."""
 
 
-@commands.register("train")
-class Options(RunOptions):
-    deterministic: bool
-    """whether only deterministic algorithms are used, which are slower on a GPU."""
-    corpus: dict
-    model: dict
-    optimizer: dict
-    schedule: dict
-    trainer: dict
-
-
 class Learning(Learner):
     """A language model and its trainer."""
 
     trainer: Trainer
 
-    def __init__(self, options: Options, run: Run):
+    def __init__(self, options: TrainOptions, run: Run):
         self.options, self.run = options, run
         self.trainer_options = call(TrainerOptions, options.trainer, "trainer.")
         models.check(options.model)
@@ -78,7 +68,8 @@ class Learning(Learner):
         torch.manual_seed(options.seed)
         model = build_model(options.model, self.corpus.vocabulary).to(device)
         chosen = resolve_precision(self.trainer_options, model, self.run)
-        descent, self.precision = None, chosen.precision
+        self.resolved = {"trainer": options.trainer | {"precision": chosen.precision}}
+        descent = None
         if learns := any(parameter.requires_grad for parameter in model.parameters()):
             optimizer, schedule = options.optimizer, options.schedule
             descent = Descent(model, self.corpus, chosen, optimizer=optimizer, schedule=schedule, seed=options.seed)
@@ -111,7 +102,7 @@ class Learning(Learner):
     def describe(self) -> Iterator[str]:
         device = f"{self.trainer.model.device}"
         if self.trainer.descent is not None:
-            device += f" in {self.precision}"
+            device += f" in {self.trainer.options.precision}"
         corpus, name = self.corpus, self.options.model["name"]
         yield f"{name} on {corpus.name}, context {corpus.context}, {device}: {self.run.path}"
         yield describe_corpus(corpus)
@@ -125,7 +116,7 @@ class Learning(Learner):
             self.run.load_weights(model, best, "best.pt")
         results = evaluate_best(model, self.corpus, trainer.progress)
         if trainer.descent is not None:
-            results["precision"] = self.precision
+            results["precision"] = trainer.options.precision
         return results
 
     def images(self) -> Mapping[str, Tensor]:

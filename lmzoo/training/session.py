@@ -13,9 +13,7 @@ from torch import Tensor
 
 from lmzoo.core import ranks
 from lmzoo.core.errors import printable
-from lmzoo.core.options import Options, Seed, call
 from lmzoo.core.plugins import load_plugins
-from lmzoo.core.registry import Registry
 from lmzoo.corpus import Corpus
 from lmzoo.reports.board import Board
 from lmzoo.runs.configuration import Configuration
@@ -33,22 +31,6 @@ LEARNERS = {"train": "language_models", "vectors": "vectors", "label": "labels"}
 """The module of each kind of run, by command. It is imported on demand, as each imports its registry."""
 
 
-commands = Registry("command")
-"""The options of each command that makes runs, besides its groups; defaults are in ``configs/COMMAND.yaml``."""
-
-
-class RunOptions(Options):
-    seed: Seed
-    """random seed: of initial weights and vectors, dropout, noise, the order of sentences."""
-    device: str
-    """auto, cpu, cuda, cuda:1, mps. auto: a GPU if there is one that the model can use."""
-    run_dir: str
-    """run folder; None: one under outputs, named by the text, the model, and options unlike the defaults. The run in an
-    existing folder is resumed."""
-    plugins: Sequence[str]
-    """modules that register your own models, labellers or methods, such as [my.module]."""
-
-
 class Learner(ABC):
     """The training part of a run.
 
@@ -58,7 +40,7 @@ class Learner(ABC):
         corpus: the text; for labelled texts their words.
         progress: the progress of training, available after `restore`.
         sources: the source runs and files by option; see `lmzoo.core.registry.Registry.sources`.
-        precision: the type of a language model's computations, available after `prepare`.
+        resolved: the groups of options in which ``auto`` is resolved, available after `prepare`.
         resumed: whether `restore` found a checkpoint.
         unsealed: files of trained parameters without a checksum of their own, unlike checkpoints.
     """
@@ -66,7 +48,7 @@ class Learner(ABC):
     corpus: Corpus
     progress: Progress
     sources: Mapping[str, Sequence[str]]
-    precision: str | None = None
+    resolved: Mapping[str, Any] = {}
     resumed: bool = False
     unsealed: Sequence[str] = ()
 
@@ -107,12 +89,11 @@ def train(config: Configuration, given: Collection[str] = ()) -> dict[str, Any]:
     Raises: UserError if the configuration or its environment is invalid. Interrupted after SIGINT or SIGTERM once there
         is something to save; before that, signals have their usual effect.
     """
-    kind = config.kind
-    module = importlib.import_module(f"lmzoo.training.{LEARNERS[kind.command]}")
-    options: RunOptions = call(module.Options, config, "")
+    kind, options = config.kind, config.run_options
     run = Run(Path(options.run_dir))
     run.check(config)
     load_plugins(options.plugins)
+    module = importlib.import_module(f"lmzoo.training.{LEARNERS[kind.command]}")
     learner: Learner = module.Learning(options, run)
     notes = [*config.notes_on(given)]
     corpus = learner.corpus
@@ -139,12 +120,8 @@ def train(config: Configuration, given: Collection[str] = ()) -> dict[str, Any]:
             stack.enter_context(logging_to(run.path / "train.log"))
             stack.enter_context(contextlib.closing(board))
         learner.restore()
-        ranks.require_same("configuration", dict(config))
-        ranks.require_same("text", corpus.sha256)
         ranks.require_same("checkpoint", learner.progress.step)
-        if ranks.is_main():
-            resolved = config if learner.precision is None else config.with_precision(learner.precision)
-            run.begin(resolved, corpus, made_from)
+        run.begin({**config, **learner.resolved}, corpus, made_from)
         for line in (*learner.describe(), *notes):
             log.info("%s", line)
         for warning in warnings:

@@ -7,25 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import NonNegative
 from lmzoo.core.progress import Bar
 from lmzoo.core.registry import Registry
 from lmzoo.reports.board import Board
+from lmzoo.runs.command_options import SteppedOptions
 from lmzoo.runs.device import resolve_device
 from lmzoo.runs.directory import Run
 from lmzoo.training.loop import Loop
 from lmzoo.training.optimization import NotFinite
 from lmzoo.training.progress import Progress
-from lmzoo.training.session import Learner, RunOptions
+from lmzoo.training.session import Learner
 
 if TYPE_CHECKING:
     from lmzoo.labels.model import Labeller
     from lmzoo.words.vectors.method import Method
-
-
-class SteppedOptions(RunOptions):
-    checkpoint_seconds: NonNegative
-    """seconds between writes of ``last.pt``, which is also written at the end."""
 
 
 M = TypeVar("M", "Labeller", "Method")

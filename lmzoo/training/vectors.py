@@ -5,19 +5,13 @@ from typing import Any
 
 from lmzoo.core.errors import UserError
 from lmzoo.corpus.entries import load_corpus
+from lmzoo.runs.command_options import VectorsOptions
 from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import load_source
-from lmzoo.training.session import commands
-from lmzoo.training.steps import SteppedLearner, SteppedOptions
+from lmzoo.training.steps import SteppedLearner
 from lmzoo.words.vectors.formats import VECTORS, encoded
 from lmzoo.words.vectors.method import Method, methods
 from lmzoo.words.vectors.word_vectors import WordVectors
-
-
-@commands.register("vectors")
-class Options(SteppedOptions):
-    corpus: dict
-    method: dict
 
 
 class Learning(SteppedLearner[Method]):
@@ -27,9 +21,9 @@ class Learning(SteppedLearner[Method]):
     advice = "lower method.lr"
     unsealed = (VECTORS,)
 
-    options: Options
+    options: VectorsOptions
 
-    def __init__(self, options: Options, run: Run):
+    def __init__(self, options: VectorsOptions, run: Run):
         super().__init__(options, run, methods, options.method)
         self.corpus = load_corpus(options.corpus)
 

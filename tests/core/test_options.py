@@ -17,8 +17,8 @@ from lmzoo.core.options import BelowOne, Bounds, Count, Idle, Probability, Size,
 from lmzoo.core.options import Options as OptionsOf
 from lmzoo.corpus.entries import corpora
 from lmzoo.protocol.model import models
+from lmzoo.runs.command_options import TrainOptions
 from lmzoo.runs.trainer_options import TrainerOptions
-from lmzoo.training import language_models
 from lmzoo.training.optimization import optimizers, schedules
 
 GIVEN = {
@@ -48,7 +48,7 @@ class Options:
 
 
 def takers() -> Iterator[Options]:
-    yield Options("settings", language_models.Options, "", SETTINGS, frozenset())
+    yield Options("settings", TrainOptions, "", SETTINGS, frozenset())
     yield Options("trainer", TrainerOptions, "trainer.", defaults("trainer", "default"), frozenset())
     for registry, given in GIVEN.items():
         for name, entry in registry.entries.items():
