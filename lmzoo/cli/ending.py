@@ -12,6 +12,7 @@ from lmzoo.cli.start import INTERRUPTED
 from lmzoo.core.errors import Interrupted, MessageFormatter, UserError, one_line, out_of_memory, printable, shortened
 from lmzoo.core.files import protect_inputs
 from lmzoo.core.memory import keep_freed_memory
+from lmzoo.core.registry import plugin_error
 
 _OUTPUT_LOST = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 """Error numbers of the system if standard output is closed or its disk full."""
@@ -37,8 +38,8 @@ def run_command(main: Callable[[], int]) -> None:
     except BrokenPipeError:
         _drop_output()
         code = 1
-    except (MemoryError, OSError, RuntimeError, ValueError) as error:
-        if not (message := _library_error(error)):
+    except Exception as error:
+        if not (message := _users_mistake(error)):
             raise
         if isinstance(error, OSError) and error.errno in _OUTPUT_LOST:
             _drop_output()
@@ -48,8 +49,8 @@ def run_command(main: Callable[[], int]) -> None:
     sys.exit(code)
 
 
-def _library_error(error: Exception) -> str | None:
-    """A message for an exception of a library due to a user's mistake; None for any other exception."""
+def _users_mistake(error: Exception) -> str | None:
+    """A message for an exception of a library or plug-in due to a user's mistake; None for any other exception."""
     if out_of_memory(error):
         return "not enough memory; make the model, the batch or the text smaller"
     if isinstance(error, OSError) and error.errno in _OUTPUT_LOST:
@@ -61,7 +62,7 @@ def _library_error(error: Exception) -> str | None:
         return "a null byte cannot be a part of a name"
     if isinstance(error, UnicodeEncodeError):
         return "an argument is not UTF-8; write it in UTF-8"
-    return None
+    return one_line(mistake) if (mistake := plugin_error(error)) else None
 
 
 def _prepare_streams() -> None:

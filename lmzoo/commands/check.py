@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 from lmzoo.cli.command import CommandParser
 from lmzoo.cli.overrides import check_choices, check_keys, composed, load_plugins_of, parse
 from lmzoo.core.configs import CONFIGS
-from lmzoo.core.errors import UserError, error_location, printable
+from lmzoo.core.errors import UserError, printable
 from lmzoo.core.plugins import load_plugins
 from lmzoo.corpus import load_corpus
 from lmzoo.protocol.model import models
@@ -45,12 +45,7 @@ def main() -> int:
     load_plugins(config["plugins"])
     models.check(config["model"])
     corpus, name = load_corpus(config["corpus"]), config["model"]["name"]
-    try:
-        made = subject(lambda: build_model(config["model"], corpus.vocabulary), corpus, config["seed"])
-    except UserError:
-        raise
-    except Exception as error:
-        raise UserError(f"model={name}: {error_location(error)}", "fix the code that raises this") from error
+    made = subject(lambda: build_model(config["model"], corpus.vocabulary), corpus, config["seed"])
     broken = 0
     for rule, wrong, left_out in outcomes(made):
         broken += wrong is not None

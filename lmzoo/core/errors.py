@@ -6,10 +6,11 @@ import logging
 import re
 import sys
 import sysconfig
-import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
+from traceback import walk_tb
+from types import FrameType
 from typing import Any
 
 LONGEST_MESSAGE = 290
@@ -91,18 +92,30 @@ _LIBRARIES = (*{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "p
 """The folders of Python, installed packages and this package."""
 
 
-def error_location(error: BaseException) -> str:
-    """The location of an error in user code, the innermost frame outside libraries: ``FILE:LINE: KIND: message``."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
-    outside = [frame for frame in frames if not frame.filename.startswith(_LIBRARIES)] or frames
-    file, line = (outside[-1].filename, outside[-1].lineno) if outside else (None, None)
+def error_location(error: BaseException, packages: Collection[str] = ()) -> str:
+    """The location of an error in user code, the innermost frame outside libraries: ``FILE:LINE: KIND: message``.
+
+    Installed ``packages`` are user code, too.
+    """
+    frames = [(frame.f_code.co_filename, line, package_of(frame)) for frame, line in walk_tb(error.__traceback__)]
+    frames = [frame for frame in frames if not frame[0].startswith("<")]
+    outside = [frame for frame in frames if frame[2] in packages or not frame[0].startswith(_LIBRARIES)] or frames
+    file, line, _ = outside[-1] if outside else (None, None, None)
     message = str(error)
     if isinstance(error, SyntaxError) and error.filename:
         file, line, message = error.filename, error.lineno, error.msg
-    if file is not None and Path(file).is_relative_to(Path.cwd()):
-        file = str(Path(file).relative_to(Path.cwd()))
     kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
-    return f"{file}:{line}: {kind}{message}" if file else f"{kind}{message}"
+    return f"{code_location(file, line)}: {kind}{message}" if file else f"{kind}{message}"
+
+
+def package_of(frame: FrameType) -> str:
+    """The top-level package of the code of a frame."""
+    return frame.f_globals.get("__name__", "").partition(".")[0]
+
+
+def code_location(file: str, line: int | None) -> str:
+    """``FILE:LINE``, relative to the current folder if the file is below it."""
+    return f"{Path(file).relative_to(Path.cwd()) if Path(file).is_relative_to(Path.cwd()) else file}:{line}"
 
 
 _CONTROLS = re.compile(

@@ -1,16 +1,61 @@
 """Registries of named entries for the configuration."""
 
+import inspect
 import sys
 from collections.abc import Callable, Mapping
+from traceback import walk_tb
 from typing import Any, TypeVar
 
-from lmzoo.core.errors import UserError, error_location, nearest, out_of_memory, shortened
+from lmzoo.core.errors import (
+    Interrupted,
+    UserError,
+    code_location,
+    error_location,
+    nearest,
+    out_of_memory,
+    package_of,
+    shortened,
+)
 from lmzoo.core.options import Idle, call, check, defaults_of, is_source, option_refusal, renamed_value, schema, unfit
 
 T = TypeVar("T", bound=Callable[..., Any])
 
 REGISTRIES: dict[str, "Registry"] = {}
 """All imported registries, by kind."""
+
+
+def is_plugin(code: Any) -> bool:
+    """Whether a class or function is a plug-in's, not of this package."""
+    return _package(code) != _package(is_plugin)
+
+
+def _package(code: Any) -> str:
+    return code.__module__.partition(".")[0]
+
+
+def plugin_error(error: Exception, entry: Callable[..., Any] | None = None) -> UserError | None:
+    """The error of one line, with file and line, for a mistake in the code of a plug-in; None for any other error.
+
+    A mistake is an error that its code raises or passes on, except errors of the system and of memory; and an error of
+    the package for an attribute that its constructor has not set.
+
+    Args:
+        entry: what was called; if it is a plug-in's, so are all its errors, such as that of a parameter that it lacks.
+    """
+    if isinstance(error, UserError | OSError | Interrupted) or out_of_memory(error):
+        return None
+    entries = [each for registry in REGISTRIES.values() for each in registry.entries.values()]
+    packages = {_package(each) for each in entries if is_plugin(each)}
+    inside = [package_of(frame) for frame, _ in walk_tb(error.__traceback__)]
+    if isinstance(error, AttributeError) and inside[-1:] == [_package(is_plugin)]:
+        own = next((kind for kind in type(error.obj).__mro__ if "__init__" in vars(kind)), object)
+        if _package(own) in packages:
+            code = inspect.unwrap(vars(own)["__init__"]).__code__
+            problem = f"{code_location(code.co_filename, code.co_firstlineno)}: AttributeError: {error}"
+            return UserError(problem, "set it in __init__, or call super().__init__() there")
+    if packages.intersection(inside) if entry is None else is_plugin(entry):
+        return UserError(error_location(error, packages), "fix the code that raises this")
+    return None
 
 
 class Registry:
@@ -54,10 +99,8 @@ class Registry:
         try:
             return call(entry, own, f"{self.kind}.", **supplied)
         except Exception as error:
-            mistake = not (isinstance(error, UserError | OSError) or out_of_memory(error))
-            if mistake and not entry.__module__.startswith("lmzoo."):
-                problem = f"{self.kind}={options['name']}: {error_location(error)}"
-                raise UserError(problem, "fix the code that raises this") from error
+            if mistake := plugin_error(error, entry):
+                raise UserError(f"{self.kind}={options['name']}: {mistake.problem}", mistake.advice) from error
             raise
 
     def check(self, options: Mapping[str, Any]) -> None:

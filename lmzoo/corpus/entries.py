@@ -11,7 +11,7 @@ import torch
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import checked_text, sha256, text_bytes
 from lmzoo.core.options import Bounds, Described, Options, Seed, Size, configured
-from lmzoo.core.registry import Registry
+from lmzoo.core.registry import Registry, is_plugin
 from lmzoo.corpus import pydoc
 from lmzoo.corpus.conditions import without_labels
 from lmzoo.corpus.corpus import SPLITS, Context, Corpus
@@ -32,7 +32,7 @@ HeldOut = Annotated[str, Described("a path, or a share of train such as 5%")]
 def load_corpus(options: Mapping[str, Any]) -> Corpus:
     """Build the corpus of the group ``corpus``; raise a UserError if that of a plug-in is not as `Corpus` says."""
     corpus: Corpus = corpora.build(options)
-    if corpora.entries[options["name"]].__module__.startswith("lmzoo."):
+    if not is_plugin(corpora.entries[options["name"]]):
         return corpus
     V, known = len(corpus.vocabulary), corpus.context in get_args(Context)
     for split, tokens in corpus.splits.items():

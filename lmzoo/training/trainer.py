@@ -18,6 +18,7 @@ from lmzoo.core.errors import Interrupted, UserError, error_prefix
 from lmzoo.core.iterations import StateDict, iterated_by
 from lmzoo.core.options import call
 from lmzoo.core.progress import Bar
+from lmzoo.core.registry import is_plugin
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import Window
 from lmzoo.protocol.model import LanguageModel, evaluating
@@ -216,7 +217,7 @@ class Trainer(Loop):
         stopped = self.stopped()
         self.progress.step_seconds = self.progress.seconds = time.monotonic() - self.started
         model, valid = self.model, self.corpus.splits["valid"][None, :8]
-        if not (type(model).__module__.startswith("lmzoo.") or model.whole_sentences or model.open_vocabulary):
+        if is_plugin(type(model)) and not (model.whole_sentences or model.open_vocabulary):
             with evaluating(model), error_prefix(type(model).__name__):
                 check_predictions(model, valid.to(model.device).long(), ROUNDED)
         self._seed_other_ranks()

@@ -4,22 +4,26 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
+from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from command_line import QUICK, ROOT, TEXT, command, edit, put
+from command_line import QUICK, ROOT, TEXT, Outcome, command, edit, put
 
 from lmzoo.api import load
-from lmzoo.commands import evaluate
-from lmzoo.core import plugins
+from lmzoo.commands import check, evaluate, label, train, vectors
+from lmzoo.core import errors, plugins
 from lmzoo.core.errors import UserError
 from lmzoo.core.plugins import load_plugins
 from lmzoo.corpus.entries import corpora, load_corpus
+from lmzoo.labels.model import labellers
 from lmzoo.protocol.model import models
 from lmzoo.training.optimization import optimizers, schedules
+from lmzoo.words.vectors.method import methods
 
 MODULE = """
 from lmzoo.protocol.model import models
@@ -45,7 +49,8 @@ def own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "mine/model").mkdir(parents=True)
     (folder / "mine/model/mine.yaml").write_text(OPTIONS)
     monkeypatch.syspath_prepend(folder)
-    monkeypatch.setattr(models, "entries", dict(models.entries))
+    for registry in (models, labellers, methods):
+        monkeypatch.setattr(registry, "entries", dict(registry.entries))
     for name in ("zoo", "zoo.own"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     return folder
@@ -169,6 +174,72 @@ def test_a_mistake_in_a_model_is_a_line(old: str, new: str, told: str, whole: bo
     (own / "zoo/own.py").write_text(code.replace(old, new))
     refused = command("model=mine", "plugins=[zoo.own]", *TEXT, *QUICK, "run_dir=run").refused()
     assert re.search(told if "\\" in told else re.escape(told), refused), refused
+
+
+DERIVED = """
+from {module} import {base}
+from {registries} import {registry}
+
+@{registry}.register("mine")
+class Mine({base}):
+"""
+LABELLED = ["task=chunk", "task.train=t.txt", "task.valid=null", "task.test=t.txt"]
+KINDS = {
+    "model": (train.main, TEXT, "lmzoo.models.ngram.ngram", "NGram", "lmzoo.protocol.model", "models"),
+    "method": (vectors.main, TEXT, "lmzoo.words.vectors.counting", "PPMI", "lmzoo.words.vectors.method", "methods"),
+    "labeller": (label.main, LABELLED, "lmzoo.labels.crf", "Crf", "lmzoo.labels.model", "labellers"),
+}
+
+
+def derived(own: Path, kind: str, code: str, *options: str, main: Callable[[], int] | None = None) -> Outcome:
+    """What a command says of a class that is derived from one of the package and has ``code`` in its body."""
+    of_kind, text, *names = KINDS[kind]
+    header = DERIVED.format(**dict(zip(("module", "base", "registries", "registry"), names, strict=True)))
+    (own / "zoo/own.py").write_text(header + textwrap.indent(code, "    "))
+    (own / "t.txt").write_text("a X B\nb X I\n\na X B\n\n")
+    return command(f"{kind}=mine", "plugins=[zoo.own]", *text, *options, main=main or of_kind)
+
+
+@pytest.mark.parametrize(
+    ("option", "hook"),
+    [
+        ("model.order=2", "estimate(self, corpus)"),
+        ("method.dim=4", "start(self, corpus, seed)"),
+        ("method.dim=4", "step(self, number)"),
+        ("labeller.iterations=5", "start(self, sentences, seed)"),
+        ("labeller.iterations=5", "label(self, sentences)"),
+    ],
+)
+def test_an_error_in_training_names_the_line_of_the_plugin(option: str, hook: str, own: Path):
+    kind = option.partition(".")[0]
+    code = f"def {hook}:\n    torch = __import__('torch')\n    torch.zeros(2) @ torch.zeros(3)"
+    told = "error: zoo/own.py:9: RuntimeError: inconsistent tensor size"
+    refused = derived(own, kind, code, option, "run_dir=run").refused()
+    assert refused.startswith(told), refused
+    assert refused.endswith("; fix the code that raises this")
+    assert "Traceback" in (own / "run/train.log").read_text()
+    if kind == "model":
+        assert derived(own, kind, code, option, main=check.main).refused() == refused
+
+
+@pytest.mark.parametrize("kind", ["method", "labeller"])
+def test_a_constructor_that_does_not_call_that_of_its_base(kind: str, own: Path):
+    refused = derived(own, kind, "def __init__(self):\n    self.dim = 3").refused()
+    assert refused.startswith("error: zoo/own.py:7: AttributeError: 'Mine' object has no attribute "), refused
+    assert refused.endswith("; set it in __init__, or call super().__init__() there"), refused
+
+
+def test_an_error_of_the_package_keeps_its_traceback(own: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("lmzoo.models.ngram.ngram.estimate", None)
+    for main in (train.main, check.main):
+        with pytest.raises(TypeError, match="'NoneType' object is not callable"):
+            derived(own, "model", "pass", main=main)
+
+
+def test_the_line_of_an_installed_plugin_is_named(own: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("lmzoo.core.errors._LIBRARIES", (*errors._LIBRARIES, str(own)))
+    code = "def estimate(self, corpus):\n    __import__('json').loads('{')"
+    assert derived(own, "model", code).refused().startswith("error: zoo/own.py:8: JSONDecodeError: Expecting property")
 
 
 def test_a_package_that_looks_for_itself_in_vain(own: Path):
