@@ -31,4 +31,6 @@ def line_lengths(tokens: Tensor) -> Tensor:
 
 def line_sums(values: Tensor, tokens: Tensor) -> Tensor:
     """(N, …) floating-point values of the tokens of a text of terminated lines -> (lines, …) sums over each line."""
+    if not len(tokens):  # which segment_reduce refuses
+        return values
     return torch.segment_reduce(values, "sum", lengths=line_lengths(tokens).to(values.device))
