@@ -83,6 +83,9 @@ class Cache(WrapperModel):
         hits = (shares * (words[:, None] == tokens[..., None])).sum(2)  # (B, T)
         return self._mixed(logprobs, hits, shares.sum(2)), (words[:, -self.size :], vectors[:, -self.size :], *after)
 
+    def predict(self, state: State) -> Tensor:
+        return self.begin_step(state)[0]
+
     def begin_step(self, state: State) -> tuple[Tensor, State]:
         words, vectors, *inner = state
         logprobs, query, begun = self._next(tuple(inner))

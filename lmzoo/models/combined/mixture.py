@@ -105,6 +105,9 @@ class Mixture(CompositeModel):
             weights = torch.where(restart[:, None], prior, joint - mixed[-1][:, None])
         return torch.stack(mixed, 1), weights
 
+    def predict(self, state: State) -> Tensor:
+        return self.begin_step(state)[0]
+
     def begin_step(self, state: State) -> tuple[Tensor, State]:
         steps = [model.begin_step(inner) for model, inner in self._with_states(state)]
         self.begun = [len(begun) for _, begun in steps]

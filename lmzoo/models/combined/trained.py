@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from lmzoo.core.errors import UserError
-from lmzoo.protocol.model import LanguageModel, State, Trained, models
+from lmzoo.protocol.model import LanguageModel, Trained, models
 
 
 class CompositeModel(LanguageModel):
@@ -50,9 +50,6 @@ class CompositeModel(LanguageModel):
     def set_extra_state(self, state: list[Mapping[str, Any]]) -> None:
         """Build the models of a checkpoint; PyTorch then loads their tensors."""
         self.set_components(state, [models.build(options, vocabulary_size=self.vocabulary_size) for options in state])
-
-    def predict(self, state: State) -> Tensor:
-        return self.begin_step(state)[0]
 
     def inherit(self, trained: Sequence[Trained]) -> None:
         for run in trained:

@@ -14,6 +14,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.corpus.lines import by_line
 from lmzoo.models.combined.mixture import Mixture, mixture_weights
+from lmzoo.models.combined.trained import CompositeModel
 from lmzoo.models.hmm.inference import dense
 from lmzoo.protocol.lines import known_words
 from lmzoo.protocol.model import models
@@ -191,3 +192,9 @@ def test_a_word_that_one_model_does_not_have_is_unknown(
     missing = torch.arange(len(corpus.vocabulary)) == 3
     monkeypatch.setattr(next(iter(model.components)), "unlisted", lambda: missing)
     assert torch.equal(known_words(model, corpus.vocabulary), ~missing)
+
+
+def test_a_composite_model_without_predictions_is_refused():
+    methods = {name: getattr(Mixture, name) for name in ("initial_state", "forward")}
+    with pytest.raises(UserError, match=r"^model 'bare' has no predict; define it in its class$"):
+        models.register("bare")(type("Bare", (CompositeModel,), methods))
