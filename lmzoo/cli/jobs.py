@@ -13,6 +13,7 @@ from hydra.core.hydra_config import HydraConfig
 from lmzoo.cli.hydra import run_hydra
 from lmzoo.core.errors import Interrupted, UserError, one_line, printable
 from lmzoo.core.files import write_output
+from lmzoo.core.registry import plugin_error
 from lmzoo.runs.last_corpus import last_corpus
 from lmzoo.runs.log import log_failure
 
@@ -38,7 +39,7 @@ def run_jobs(command: str) -> int:
             if number is None or isinstance(error, Interrupted):
                 raise
             log_failure(Path(folder), error)
-            print(f"failed: {one_line(error)}", file=sys.stderr)
+            print(f"failed: {one_line(plugin_error(error) or error)}", file=sys.stderr)
         if number is not None:
             reports.mkdir(exist_ok=True)
             (reports / f"{number}.json").write_text(json.dumps([folder, results is not None]), "utf-8")

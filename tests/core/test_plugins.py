@@ -222,6 +222,12 @@ def test_an_error_in_training_names_the_line_of_the_plugin(option: str, hook: st
         assert derived(own, kind, code, option, main=check.main).refused() == refused
 
 
+def test_a_sweep_names_the_line_of_the_plugin(own: Path):
+    swept = derived(own, "model", "def estimate(self, corpus):\n    {}['why']", "-m", "model.order=2,3")
+    assert swept.code == 1
+    assert swept.err.count("failed: zoo/own.py:8: KeyError: 'why'; fix the code that raises this\n") == 2
+
+
 @pytest.mark.parametrize("kind", ["method", "labeller"])
 def test_a_constructor_that_does_not_call_that_of_its_base(kind: str, own: Path):
     refused = derived(own, kind, "def __init__(self):\n    self.dim = 3").refused()
