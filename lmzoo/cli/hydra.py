@@ -156,7 +156,7 @@ def run_hydra(job: Job, config_name: str, line: Sequence[str] | None = None) -> 
         if not stop:  # else caused by the job that stopped
             if ours:
                 check_keys(arguments.overrides, config_name, folders)
-            raise _refusal(error) from None
+            raise _users_error(error) from None
     finally:
         sys.argv = before
     if stop and isinstance(stop[0], OmegaConfBaseException):
@@ -183,7 +183,7 @@ def _composed_once() -> Iterator[None]:
         ConfigLoaderImpl.load_sweep_config = load
 
 
-def _refusal(error: Exception) -> UserError:
+def _users_error(error: Exception) -> UserError:
     """The UserError for an exception of Hydra or its plug-ins."""
     if str(error) == "No trials are completed yet.":  # Optuna's
         return UserError("the search has no best run, as all its runs failed")

@@ -24,9 +24,8 @@ def with_checksum(entries: Mapping[str, Any]) -> dict[str, Any]:
 
 def _checksum(entries: Mapping[str, Any]) -> str:
     """The SHA-256 of JSON entries without `CHECKSUM`."""
-    return sha256(
-        json.dumps({name: value for name, value in entries.items() if name != CHECKSUM}, sort_keys=True).encode()
-    )
+    others = {name: value for name, value in entries.items() if name != CHECKSUM}
+    return sha256(json.dumps(others, sort_keys=True).encode())
 
 
 def is_altered(entries: Any) -> bool:

@@ -58,8 +58,8 @@ class Configuration(Mapping[str, Any]):
         for group in (self.kind.text, self.kind.learner):
             if unfit(self._settings.get(group), dict) or unfit(self[group].get("name"), str):
                 raise UserError(f"{group} of a run: must be a group with a name")
-        for option, kind in (("plugins", list[str]), ("trainer", dict)):
-            if wrong := unfit(value := self.get(option, kind()), kind):
+        for option, needed in (("plugins", list[str]), ("trainer", dict)):
+            if wrong := unfit(value := self.get(option, needed()), needed):
                 raise UserError(f"{option}={shortened(value)}: must be {wrong}")
         if self.kind.text == "corpus" and (context := self["corpus"].get("context")) not in get_args(Context):
             raise UserError(f"corpus.context={shortened(context)}: must be one of {', '.join(get_args(Context))}")
@@ -71,17 +71,15 @@ class Configuration(Mapping[str, Any]):
 
         Each value v of an option that names a source run or file is replaced by ``find(v)``.
         """
-        config = cls(settings)
-        groups, registry = config._settings, registries(config.kind)[0]
+        groups = dict(config := cls(settings))
+        registry = registries(config.kind)[0]
         if groups[registry.kind]["name"] in registry.entries:
             groups[registry.kind] = registry.renamed(groups[registry.kind], find)
         for group, option in SOURCES:
             if option in groups.get(group, {}):
                 groups[group] = groups[group] | {option: renamed_value(groups[group][option], find)}
-        config.options = flatten(groups)
-        if groups["run_dir"] is None:
-            groups["run_dir"] = config.options["run_dir"] = str(config.default_folder())
-        return config
+        config = cls(groups)
+        return config if groups["run_dir"] is not None else cls(groups | {"run_dir": str(config.default_folder())})
 
     @property
     def run_options(self) -> RunOptions:

@@ -228,12 +228,12 @@ class Run(Files):
         if self._config is not None:
             return self._config
         if not self.config_file.exists():
-            meant = None if self.path.exists() else nearest(self.path)
-            reason = "it has no config.yaml" if self.path.exists() else "there is no such folder"
-            if self.path.is_file():
-                reason = "it is a file"
-            if self.path.suffix == ".npz" and self.path.is_file():
-                reason = "a file of log p is for lmzoo compare --tokens and --mixture"
+            meant, reason = None, f"it has no {CONFIG}"
+            if not self.path.exists():
+                meant, reason = nearest(self.path), "there is no such folder"
+            elif self.path.is_file():
+                of_logprobs = "a file of log p is for lmzoo compare --tokens and --mixture"
+                reason = of_logprobs if self.path.suffix == ".npz" else "it is a file"
             raise UserError(
                 f"{self.path}: not a run directory ({reason}{f'; is it {meant}?' if meant else ''})",
                 None if meant else "lmzoo compare lists the runs",
@@ -251,7 +251,7 @@ class Run(Files):
         """The vocabulary of the run; raise a UserError if it is unreadable or not the one of training."""
         options = self.config()["corpus"]
         words, conditions = self.lines("vocabulary.txt"), self.lines(CONDITIONS) if options.get("condition") else []
-        with self.reading("config.yaml"):
+        with self.reading(CONFIG):
             form = Form.of(options)
         if form.of_pieces:
             scores = self.lines(SCORES)
