@@ -36,13 +36,13 @@ def _package(code: Any) -> str:
 def plugin_error(error: Exception, entry: Callable[..., Any] | None = None) -> UserError | None:
     """The error of one line, with file and line, for a mistake in the code of a plug-in; None for any other error.
 
-    A mistake is an error that its code raises or passes on, except errors of the system and of memory; and an error of
-    the package for an attribute that its constructor has not set.
+    A mistake is an error that its code raises or passes on, but for a lack of memory; and an error of the package for
+    an attribute that its constructor has not set.
 
     Args:
         entry: what was called; if it is a plug-in's, so are all its errors, such as that of a parameter that it lacks.
     """
-    if isinstance(error, UserError | OSError | Interrupted) or out_of_memory(error):
+    if isinstance(error, UserError | Interrupted) or out_of_memory(error):
         return None
     entries = [each for registry in REGISTRIES.values() for each in registry.entries.values()]
     packages = {_package(each) for each in entries if is_plugin(each)}
@@ -99,7 +99,7 @@ class Registry:
         try:
             return call(entry, own, f"{self.kind}.", **supplied)
         except Exception as error:
-            if mistake := plugin_error(error, entry):
+            if not isinstance(error, OSError) and (mistake := plugin_error(error, entry)):
                 raise UserError(f"{self.kind}={options['name']}: {mistake.problem}", mistake.advice) from error
             raise
 

@@ -222,6 +222,11 @@ def test_an_error_in_training_names_the_line_of_the_plugin(option: str, hook: st
         assert derived(own, kind, code, option, main=check.main).refused() == refused
 
 
+def test_a_file_that_a_plugin_does_not_find(own: Path):
+    refused = derived(own, "model", "def estimate(self, corpus):\n    open('none')").refused()
+    assert refused.startswith("error: zoo/own.py:8: FileNotFoundError: [Errno 2] No such file or directory: 'none'")
+
+
 def test_a_sweep_names_the_line_of_the_plugin(own: Path):
     swept = derived(own, "model", "def estimate(self, corpus):\n    {}['why']", "-m", "model.order=2,3")
     assert swept.code == 1
