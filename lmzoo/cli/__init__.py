@@ -22,6 +22,6 @@ COMMANDS = {
     "map": "Plot word vectors in two dimensions by t-SNE",
     "inspect": "Show the states of a hidden Markov model, or the dynamics of a linear dynamical system",
     "demo": "Explore runs in a browser",
-    "export": "Write n-grams as ARPA, word vectors as word2vec or GloVe, a card, or a folder for transformers",
+    "export": "Write n-grams as ARPA, word vectors as word2vec or GloVe, or a folder for transformers",
 }
 """Descriptions of the commands, in the order of ``lmzoo``; each one's ``--help`` begins with it."""

@@ -1,4 +1,4 @@
-"""Write n-gram models, word vectors, the card of a run or its folder for transformers: ``lmzoo export RUN FILE``."""
+"""Write n-gram models, word vectors, or the folder of a run for transformers: ``lmzoo export RUN FILE``."""
 
 import argparse
 from collections.abc import Sequence
@@ -22,9 +22,8 @@ from lmzoo.models.ngram.editing import mixed, pruned, renumbered
 from lmzoo.models.ngram.ngram import BackoffModel
 from lmzoo.models.ngram.table import NGramTable
 from lmzoo.protocol.model import LanguageModel, evaluating
-from lmzoo.reports.card import card
 from lmzoo.runs.directory import Run
-from lmzoo.runs.external import open_model, require_words, run_at
+from lmzoo.runs.external import open_model, require_words
 from lmzoo.runs.kinds import WORD_VECTORS
 from lmzoo.words.vectors.formats import VECTORS, Format, encoded, read_vectors
 
@@ -142,23 +141,20 @@ def main() -> int:
     """Run the command. Returns: the exit code."""
     parser = CommandParser(
         "export",
-        ". SRILM and KenLM read ARPA files; gensim and others those of word vectors. "
-        "A card is Markdown that says what a run is: its data, options, figures and limits, and how to load it, with "
-        "the header of Hugging Face's cards. A folder is for transformers.",
+        ". SRILM and KenLM read ARPA files; gensim and others those of word vectors. A folder is for transformers.",
         "examples: lmzoo export outputs/ptb/ngram kn.arpa.gz; lmzoo export kn.arpa.gz small.arpa --prune 1e-8; "
-        "lmzoo export outputs/ptb/skipgram skipgram.txt --format glove; lmzoo export outputs/ptb/lstm README.md; "
-        "lmzoo export outputs/ptb/lstm lstm-hf --hf",
+        "lmzoo export outputs/ptb/skipgram skipgram.txt --format glove; lmzoo export outputs/ptb/lstm lstm-hf --hf",
     )
     parser.add_run(
         "outputs/ptb/ngram",
-        "a run; any for --format card, else of an n-gram model, a mixture of such models or lmzoo vectors; or an ARPA "
-        "file, or a file of word vectors",
+        "a run of an n-gram model, a mixture of such models or lmzoo vectors, or any language model for --hf; or an "
+        "ARPA file, or a file of word vectors",
     )
     about = "file to write, or folder for --hf; ARPA files that end with .gz are gzipped"
     parser.add_argument("file", type=Path, help=about)
-    about = "card (default for *.md); arpa for n-grams; for word vectors word2vec's binary (default) or text format"
+    about = "arpa for n-grams; for word vectors word2vec's binary (default) or text format, or GloVe's text format"
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--format", choices=["card", "arpa", *get_args(Format)], help=f"{about}, or GloVe's text format")
+    form.add_argument("--format", choices=["arpa", *get_args(Format)], help=about)
     about = "write a folder for transformers' AutoModelForCausalLM and AutoTokenizer; its code needs lmzoo and"
     form.add_argument("--hf", dest="format", action="store_const", const="hf", help=f"{about} trust_remote_code")
     about = "leave out n-grams whose removal increases the model's own perplexity by a factor below 1 + PRUNE"
@@ -168,12 +164,10 @@ def main() -> int:
     options = parser.parse_args()
     source: Path = options.run
     edits = [f"--{name}" for name in ("prune", "words") if getattr(options, name) is not None]
-    suggested = {".md": "card", ".arpa": "arpa"}.get(text_ending(options.file))
-    wanted: Any = options.format or suggested
+    wanted: Any = options.format or ("arpa" if text_ending(options.file) == ".arpa" else None)
+    is_file, of_words = source.exists() and not source.is_dir(), False
     if wanted != "hf":
         check_output(options.file, inputs=[source, *([Path(options.words)] if options.words else [])])
-    is_file, of_words = source.exists() and not source.is_dir(), False
-    if wanted not in ("card", "hf"):
         of_words = not holds_arpa(source) if is_file else (source / VECTORS).exists()
         of_words = of_words or (not is_file and Run(source).config().kind is WORD_VECTORS)
         formats: tuple[Any, ...] = get_args(Format) if of_words else ("arpa",)
@@ -181,12 +175,10 @@ def main() -> int:
         if wanted not in (None, *formats):
             asked = f"--format {wanted}" if options.format else f"{options.file} (--format {wanted} by its name)"
             raise UserError(f"{asked}: {source} {kind}", f"choose {' or '.join(formats)}")
-    if edits and (of_words or wanted in ("card", "hf")):
+    if edits and (of_words or wanted == "hf"):
         raise UserError(f"{edits[0]}: edits n-grams alone", "give an n-gram model, and no other --format")
     if wanted == "hf":
         export_folder(source, options.file)
-    elif wanted == "card":
-        write_output(options.file, card(run_at(source)).encode())
     elif of_words:
         write_output(options.file, encoded(read_vectors(source), wanted or "word2vec"))
     else:

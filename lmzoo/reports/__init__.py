@@ -1,1 +1,1 @@
-"""Reports of runs: comparison tables, plots, model cards, maps of word vectors, TensorBoard."""
+"""Reports of runs: comparison tables, plots, maps of word vectors, TensorBoard."""

@@ -24,23 +24,6 @@ def plain_markdown(text: str) -> str:
     return re.sub(r"[\\`*<&]|\](?=[(\[])", r"\\\g<0>", printable(" ".join(text.split())))
 
 
-def code_span(text: str) -> str:
-    """Format any text as an inline code span in Markdown."""
-    text, marks = printable(" ".join(text.split())), _backticks(text, 1)
-    return f"{marks} {text} {marks}" if text.strip("`") != text else f"{marks}{text}{marks}"
-
-
-def code_block(text: str) -> str:
-    """Format lines as a code block in Markdown."""
-    marks = _backticks(text, 3)
-    return f"{marks}\n{text}\n{marks}"
-
-
-def _backticks(text: str, least: int) -> str:
-    """More backticks than any run of them in a text."""
-    return "`" * max(least, 1 + max(map(len, re.findall("`+", text)), default=0))
-
-
 def markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:
     """Format rows of Markdown cells as lines of a table; the first row is the header."""
     header, *lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]

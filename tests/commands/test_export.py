@@ -38,7 +38,6 @@ def test_vectors_are_written_in_every_format(ppmi: str):
         (["ppmi/config.yaml", "new"], "not a file of word vectors"),
         (["ppmi", "new", "--prune", "1e-8"], "--prune: edits n-grams alone; give an n-gram model"),
         (["ppmi", "new", "--words", "words"], "--words: edits n-grams alone; give an n-gram model"),
-        (["ngram", "new.md", "--prune", "1e-8"], "--prune: edits n-grams alone"),
         (["ngram", "new", "--prune", "-1"], "--prune -1: must be at least 0"),
         (["ngram", "new", "--words", "ppmi/config.yaml"], "--words: ppmi/config.yaml: line 1 is not one word"),
         (["ngram", "new", "--words", "absent"], "absent: no such file"),

@@ -72,7 +72,6 @@ def test_commands_take_a_file(arpa: str):
         ("score", ["test"], "m.arpa: is an ARPA file, which has no train, valid or test text; name a file of text"),
         ("inspect", [], "m.arpa: is a run of model=arpa, and this command needs a hidden Markov model"),
         ("tag", ["text"], "m.arpa: not a run directory (it is a file)"),
-        ("export", ["card.md"], "m.arpa: is not finished, so it has no figures"),
     ],
 )
 def test_what_a_file_lacks_is_reported_in_a_line(name: str, arguments: list[str], problem: str, arpa: str):
