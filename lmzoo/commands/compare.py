@@ -36,7 +36,7 @@ SAMPLES = 1000
 """The number of bootstrap samples."""
 
 OF = {
-    "seeds": ["table"], "markdown": ["table"], "csv": ["table", "sentence"],
+    "seeds": ["table"], "csv": ["table", "sentence"],
     "plot": ["table", "tokens", "sentence"], "split": ["tokens", "mixture"], "seed": ["tokens"],
     "tokenize": ["sentence"],
 }  # fmt: skip
@@ -272,7 +272,6 @@ def main() -> int:
     )
     parser.add_argument("runs", nargs="*", help="runs, patterns, or folders above runs (default: outputs)")
     parser.add_argument("--seeds", action="store_true", help="list the runs of each seed")
-    parser.add_argument("--markdown", action="store_true", help="print Markdown")
     about = "write each row with all its options; with --sentence, each word under each run"
     parser.add_file("--csv", about)
     about = "plot perplexity against epochs, time and parameters; with --tokens, the difference against word frequency"
@@ -322,7 +321,7 @@ def main() -> int:
     entries, others = collect(runs)
     tables = groups(entries, arguments.seeds)
     if tables:
-        print(as_text(tables, arguments.markdown))
+        print(as_text(tables))
         warn(number(tables))
     for folder, reason in others.items():
         inform(f"{folder}: {reason}")

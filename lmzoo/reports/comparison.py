@@ -12,7 +12,7 @@ from typing import Any
 
 from lmzoo.core.errors import UserError, format_value, one_line, printable
 from lmzoo.core.files import sha256
-from lmzoo.reports.table import aligned, csv_bytes, markdown_table, plain_markdown
+from lmzoo.reports.table import aligned, csv_bytes
 from lmzoo.runs.configuration import short_names
 from lmzoo.runs.directory import Run
 from lmzoo.runs.kinds import LABELS, WORD_VECTORS, Kind, kind_of
@@ -231,16 +231,16 @@ def number(tables: Sequence[Group]) -> str | None:
     return write_list(TABLE, [row.entries[0].folder for group in tables for row in group.rows])
 
 
-def as_text(tables: Sequence[Group], markdown: bool = False) -> str:
-    """Format tables as text, with row numbers, or as Markdown."""
+def as_text(tables: Sequence[Group]) -> str:
+    """Format tables as text, with row numbers."""
     rows = [row for group in tables for row in group.rows]
     notes = [note for name, note in _NOTES.items() if any(row.figures[name] is not None for row in rows)]
     begins = itertools.accumulate((len(group.rows) for group in tables), initial=1)
-    shown = [_table(group, markdown, begin) for group, begin in zip(tables, begins, strict=False)]
+    shown = [_table(group, begin) for group, begin in zip(tables, begins, strict=False)]
     return "\n\n".join([*shown, *notes])
 
 
-def _table(group: Group, markdown: bool, begin: int) -> str:
+def _table(group: Group, begin: int) -> str:
     shown = dict(list(group.options.items())[:MOST_OPTIONS])
     several = any(len(row.entries) > 1 for row in group.rows)
     always = () if group.kind is LABELS else [name for name in FIGURES if not name.endswith(("_bits", "_per_word"))]
@@ -252,15 +252,11 @@ def _table(group: Group, markdown: bool, begin: int) -> str:
         figures = [_shown(row, name) for name in columns]
         run = f"{row.entries[0].folder}{f' and {len(row.entries) - 1} more' if len(row.entries) > 1 else ''}"
         cells.append([*options, *([str(len(row.entries))] if several else []), *figures, run])
-    if markdown:
-        cells = [[plain_markdown(cell) for cell in line] for line in cells]
-        lines = [f"**{plain_markdown(group.title)}**", "", *markdown_table(cells)]
-    else:
-        cells = [[printable(cell) for cell in line] for line in cells]
-        cells = [[str(begin + row - 1) if row else "#", *line] for row, line in enumerate(cells)]
-        lines = [printable(group.title), *aligned(cells, left=[len(header)])]
+    cells = [[printable(cell) for cell in line] for line in cells]
+    cells = [[str(begin + row - 1) if row else "#", *line] for row, line in enumerate(cells)]
+    lines = [printable(group.title), *aligned(cells, left=[len(header)])]
     if more := len(group.options) - len(shown):
-        lines += [*([""] if markdown else []), f"{more} more options differ; --csv FILE has them all"]
+        lines.append(f"{more} more options differ; --csv FILE has them all")
     return "\n".join(lines)
 
 

@@ -1,13 +1,11 @@
-"""Tables as text, Markdown and CSV."""
+"""Tables as text and CSV."""
 
 import csv
 import io
-import re
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from lmzoo.core.errors import printable
 from lmzoo.core.files import text_ending
 
 
@@ -17,17 +15,6 @@ def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list
     sides = [str.ljust if place in left else str.rjust for place in range(len(widths))]
     cells = ([side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True)] for row in rows)
     return ["  ".join(row).rstrip() for row in cells]
-
-
-def plain_markdown(text: str) -> str:
-    """Escape any text as one line of Markdown without markup, HTML or entities."""
-    return re.sub(r"[\\`*<&]|\](?=[(\[])", r"\\\g<0>", printable(" ".join(text.split())))
-
-
-def markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Format rows of Markdown cells as lines of a table; the first row is the header."""
-    header, *lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-    return [header, "|---" * len(rows[0]) + "|", *lines]
 
 
 def csv_bytes(rows: Iterable[Iterable[Any]]) -> bytes:

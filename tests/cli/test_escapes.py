@@ -88,7 +88,6 @@ NGRAM, LDS, HMM, PPMI, CRF = (f"{name}{NAME}" for name in ("ngram", "lds", "hmm"
         (score.main, [NGRAM, "test", "--sums"]),
         (generate.main, [NGRAM, "--tokens", "40", "--prompt", RED]),
         (compare.main, [NGRAM, LDS]),
-        (compare.main, [NGRAM, "--markdown"]),
         (compare.main, ["--tokens", NGRAM, LDS]),
         (rerank.main, [NGRAM, "best"]),
         (pairs.main, [NGRAM, "pairs.jsonl"]),

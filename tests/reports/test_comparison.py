@@ -70,18 +70,14 @@ def test_runs_are_ranked_by_valid_and_show_what_differs(tmp_path: Path):
         f"2    toy   0.01   5.00  20.00  7.50  {end}/middle",
         f"3    toy  0.003   5.00    inf  7.50  {end}/never",
     ]
-    markdown = as_text(tables(*runs), markdown=True).splitlines()
-    assert markdown[2] == "| model | lr | train | valid | test | " + figures.replace("  ", " | ") + " |"
-    assert markdown[3] == "|---" * 11 + "|"
-    assert markdown[4].startswith("| tiny | 0.003 | 5.00 | 10.00 |")
 
 
 def test_a_table_always_names_the_model(tmp_path: Path):
     alone = keep(tmp_path / "a", 8.0)
     header, line = as_text(tables(alone)).splitlines()[1:3]
     assert (header.split()[:2], line.split()[:2]) == (["#", "model"], ["1", "toy"])
-    alike = as_text(tables(alone, keep(tmp_path / "b", 9.0, optimizer__lr=0.01)), markdown=True).splitlines()
-    assert [line.split(" | ")[0] for line in alike[2:6]] == ["| model", "|---" * 11 + "|", "| toy", "| toy"]
+    alike = as_text(tables(alone, keep(tmp_path / "b", 9.0, optimizer__lr=0.01))).splitlines()
+    assert [line.split()[:2] for line in alike[1:4]] == [["#", "model"], ["1", "toy"], ["2", "toy"]]
 
 
 def test_runs_alike_but_for_the_seed_are_a_row(tmp_path: Path):
@@ -187,9 +183,9 @@ def test_files_have_every_option_that_differs(tmp_path: Path):
         keep(tmp_path / "one", 10.0, **more), keep(tmp_path / "two", 9.0, **dict.fromkeys(more, True)),
         keep(tmp_path / "three", 9.0, context="sentence", seed=3),
     )  # fmt: skip
-    text = as_text(found, markdown=True)
+    text = as_text(found)
     assert "3 more options differ" in text
-    assert "a\\|b" in text
+    assert "a|b" in text
     rows = list(csv.DictReader(as_csv(found).decode().splitlines()))
     assert [row["run"] for row in rows] == [str(tmp_path / name) for name in ("three", "two", "one")]
     assert [row["model.option9"] for row in rows] == ["", "true", "a|b"]
