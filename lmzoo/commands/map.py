@@ -18,8 +18,7 @@ def main() -> int:
     parser = CommandParser(
         "map",
         ", of the most frequent words, coloured by Brown cluster. "
-        "TensorBoard's projector gets the vectors with words, frequencies and clusters, and lmzoo demo shows words on "
-        "hover.",
+        "TensorBoard's projector gets the vectors with words, frequencies and clusters.",
         "example: lmzoo map outputs/ptb/skipgram --words 2000; then open "
         "outputs/ptb/skipgram/map.png, or tensorboard --logdir outputs/ptb/skipgram",
     )

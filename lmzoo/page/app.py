@@ -311,7 +311,7 @@ class _Page:
         self.on([self.opened, model.change, text.change, word.change], draw, [model, text, word], output, "texts")
 
     def neighbours(self) -> None:
-        """The nearest words, analogies, and the map."""
+        """The nearest words, and analogies."""
         gradio = self.gradio
         with gradio.Row():
             with gradio.Column(min_width=280):
@@ -336,16 +336,6 @@ class _Page:
 
                 self.shows(answers, a, a_star, b)
                 self.examples(self.first.analogies, a, a_star, b)
-        wanted = self.takes(gradio.Checkbox(False, label="draw the map, which takes some seconds"), bool)
-
-        def places(wanted: bool, word: str) -> str:
-            if not wanted:
-                return ""
-            marked = {name: [word, *(other for other, _ in found)] for name, found in self.near(word).items()}
-            return html.cards(html.places(name, run.map, marked[name]) for name, run in self.zoo.vectors.items())
-
-        output = self.html()
-        self.on([wanted.change, word.change], places, [wanted, word], output)
 
     def near(self, word: str) -> dict[str, data.Ranked]:
         """The nearest words under each of the vectors."""

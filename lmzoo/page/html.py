@@ -15,7 +15,6 @@ from lmzoo.corpus.form import character
 from lmzoo.corpus.vocabulary import UNK
 from lmzoo.page import data
 from lmzoo.page.zoo import Zoo
-from lmzoo.reports.map import Map
 from lmzoo.reports.table import cell, csv_bytes
 from lmzoo.runs.configuration import differing_options, short_names
 
@@ -28,12 +27,8 @@ GOLDEN = 137.5
 
 def escape(text: object) -> str:
     """A text as HTML, in which no sign begins a tag, an entity or one of the templates that Gradio fills in."""
-    return without_templates(html.escape(printable(str(text))))
-
-
-def without_templates(markup: str) -> str:
-    """HTML in which no sign begins one of the templates that Gradio fills in."""
-    return markup.translate({ord(sign): f"&#{ord(sign)};" for sign in "{}$`\\"})
+    escaped = html.escape(printable(str(text)))
+    return escaped.translate({ord(sign): f"&#{ord(sign)};" for sign in "{}$`\\"})
 
 
 def note(text: str) -> str:
@@ -309,12 +304,6 @@ def answers(name: str, found: tuple[data.Ranked, data.Ranked], sought: str) -> s
     return card(
         name, "", "".join(f'<h3 class="sub">{title}</h3>{bars(ranked, "{:.2f}".format)}' for title, ranked in sides)
     )
-
-
-def places(name: str, drawn: Map, marked: Sequence[str]) -> str:
-    """The map, with some words marked."""
-    svg = without_templates(drawn.svg(marked))
-    return card(name, f"{len(drawn.words):,} commonest words", f'<div class="map" tabindex="0">{svg}</div>')
 
 
 # ----------------------------------------------------------------------------------------------------------- numbers

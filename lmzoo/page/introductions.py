@@ -24,4 +24,4 @@ CONTEXTS = (
     "What does a word mean here? The state of a linear dynamical system at a token, given its whole line, is a vector. "
     "Below each line are the nearest tokens of the training text, by cosine."
 )
-VECTORS = "Words that occur in like surroundings have like vectors: neighbours by cosine, analogies, and a map."
+VECTORS = "Words that occur in like surroundings have like vectors: neighbours by cosine, and analogies."

@@ -3,8 +3,9 @@
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from lmzoo.api import Loaded, load
 from lmzoo.core.errors import UserError
@@ -16,31 +17,22 @@ from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.lds.lds import LinearDynamicalSystem
 from lmzoo.protocol.encoder import EmbeddedText, embed_lines
 from lmzoo.protocol.model import evaluating
-from lmzoo.reports.map import Map, of_run
 from lmzoo.runs.directory import Run
 from lmzoo.runs.external import run_at
 from lmzoo.runs.kinds import LABELS, WORD_VECTORS
 from lmzoo.runs.listing import names
 from lmzoo.words.vectors.formats import read_vectors
+from lmzoo.words.vectors.word_vectors import WordVectors
 
 TEXT_TOKENS = 200_000
 """Tokens of a run's text that are embedded, to find the nearest among them."""
 
-MAP_WORDS, MAP_CLUSTERS, MAP_PERPLEXITY = 800, 20, 30.0
-"""Words of a map, their colours, and the perplexity of t-SNE."""
 
-
-class Vectors:
+class Vectors(NamedTuple):
     """A run of word vectors."""
 
-    def __init__(self, run: Run):
-        self.run, self.words = run, read_vectors(run.path)
-
-    @cached_property
-    def map(self) -> Map:
-        """The commonest words on a plane; a UserError where the run's text is not on this machine."""
-        corpus = self.run.corpus(downloaded=False)
-        return of_run(self.run, corpus, self.words, MAP_WORDS, MAP_CLUSTERS, MAP_PERPLEXITY, seed=0)
+    run: Run
+    words: WordVectors
 
 
 @cache
@@ -83,7 +75,7 @@ class Zoo:
             if (kind := run.config().kind) is LABELS:
                 raise UserError(f"{folder}: is a run of {kind.noun}", "name runs of lmzoo train and lmzoo vectors")
             if kind is WORD_VECTORS:
-                self.vectors[name] = Vectors(run)
+                self.vectors[name] = Vectors(run, read_vectors(run.path))
                 opened.append((run, run.vocabulary()))
             else:
                 self.models[name] = load(folder, device)

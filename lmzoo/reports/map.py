@@ -1,8 +1,7 @@
-"""Maps of word vectors: a picture, an SVG with words on hover, and TensorBoard's projector."""
+"""Maps of word vectors: a picture, and TensorBoard's projector."""
 
 import colorsys
 import contextlib
-import html
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,9 +30,6 @@ NAMING = 3
 PROJECTED = ("projector_config.pbtxt", "00000/words/tensors.tsv", "00000/words/metadata.tsv")
 """The files of `projector`, which TensorBoard opens directly."""
 
-SIZE = 1000
-"""The size of the page's map in pixels."""
-
 
 @dataclass(frozen=True)
 class Map:
@@ -61,7 +57,7 @@ class Map:
             figure, axes = pyplot.subplots(figsize=(11.2, 9.4))
             for cluster, rows in self.members().items():
                 words = " ".join(self.words[row] for row in rows[:NAMING])
-                colour = colorsys.hls_to_rgb(self.hue(cluster) / 360, 0.5, 0.7)
+                colour = colorsys.hls_to_rgb(cluster / (max(self.clusters) + 1), 0.5, 0.7)
                 axes.scatter(*self.places[rows].T, color=colour, s=7, linewidth=0, alpha=0.7, label=words)
             for row in self.named():
                 name, place = printable(self.words[row]), self.places[row]
@@ -81,10 +77,6 @@ class Map:
             found[cluster].append(row)
         return dict(sorted(found.items()))
 
-    def hue(self, cluster: int) -> float:
-        """The hue of a cluster in degrees."""
-        return cluster * 360 / (max(self.clusters) + 1)
-
     def named(self) -> list[int]:
         """The words whose names fit without overlap, in order of frequency."""
         width = LETTER * np.array([len(printable(word)) for word in self.words])
@@ -94,28 +86,6 @@ class Map:
             if not ((near[:, 0] < (width[found] + width[row]) / 2) & (near[:, 1] < LINE)).any():
                 found.append(row)
         return found
-
-    def svg(self, marked: Sequence[str] = ()) -> str:
-        """Render points, and names where there is room; hovering shows word, count and cluster.
-
-        Args:
-            marked: words with the class ``marked``, drawn last, the first on top; all of them are named.
-        """
-        most = max(self.counts)
-        labelled, points, names = {*self.named()}, [], []
-        above = {word: place for place, word in enumerate(reversed(marked), 1)}
-        for row in sorted(range(len(self.words)), key=lambda row: above.get(self.words[row], 0)):
-            word, (x, y) = html.escape(printable(self.words[row])), self.places[row]
-            radius = 2 + 8 * (self.counts[row] / most) ** 0.5
-            kind = ' class="marked"' if self.words[row] in above else ""
-            points.append(
-                f'<circle{kind} cx="{SIZE * x:.1f}" cy="{SIZE * (1 - y):.1f}" r="{radius:.1f}" '
-                f'fill="hsl({self.hue(self.clusters[row]):.0f} 70% 50%)">'
-                f"<title>{word}: {self.counts[row]:,} times, cluster {self.clusters[row]}</title></circle>"
-            )
-            if kind or row in labelled:
-                names.append(f'<text{kind} x="{SIZE * x:.1f}" y="{SIZE * (1 - y) - radius - 1:.1f}">{word}</text>')
-        return f'<svg viewBox="-20 -20 {SIZE + 40} {SIZE + 40}">\n' + "\n".join([*points, *names]) + "\n</svg>"
 
 
 def tsne(matrix: Tensor, perplexity: float, seed: int) -> np.ndarray:

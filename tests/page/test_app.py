@@ -93,8 +93,6 @@ def test_a_number_that_a_field_cannot_have_is_drawn_as_a_mistake(blocks, number:
         (None, ["radio"], "must be one of"),
         (0, ["radio"], "must be one of"),
         ("x" * 50_000, ["radio"], "must be one of"),
-        ("yes", ["checkbox"], "must be true or false"),
-        (1, ["checkbox"], "must be true or false"),
     ],
 )
 def test_a_value_that_a_browser_does_not_send_is_drawn_as_a_mistake(

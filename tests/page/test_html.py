@@ -8,12 +8,10 @@ import re
 from html import unescape
 from html.parser import HTMLParser
 
-import numpy as np
 import pytest
 
 from lmzoo.page import data, html
 from lmzoo.page.zoo import Zoo
-from lmzoo.reports.map import Map
 
 EVIL = "<script>alert(1)</script>\"'&lt;${alert(1)}{{value}}`\\\x1b[31m\u202e"
 """A word of a stranger's vocabulary."""
@@ -63,7 +61,6 @@ PARTS = {
     )]),
     "neighbours": lambda: html.neighbours(EVIL, [(EVIL, 0.5)]),
     "answers": lambda: html.answers(EVIL, ([(EVIL, 0.5)], [(EVIL, -0.5)]), EVIL),
-    "map": lambda: html.places(EVIL, Map(EVIL, [EVIL], np.zeros((1, 2)), [1], [0]), [EVIL]),
     "note": lambda: html.note(EVIL),
 }  # fmt: skip
 
