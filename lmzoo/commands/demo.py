@@ -32,10 +32,9 @@ def main() -> int:
     """Run the command, which serves the page until Ctrl-C."""
     parser = CommandParser(
         "demo",
-        ": surprisal, next words, samples; the hidden states of an HMM, the contexts of "
-        "a linear dynamical system, the neighbours of word vectors. The runs must share a vocabulary. Without "
-        "any, four small ones are trained first, in a minute or two, and saved in outputs/demo. The page is served on "
-        "localhost only, and needs no network.",
+        ": surprisal, next words, samples; the hidden states of an HMM, the neighbours of word vectors. The runs must "
+        "share a vocabulary. Without any, four small ones are trained first, in a minute or two, and saved in "
+        "outputs/demo. The page is served on localhost only, and needs no network.",
         "example: lmzoo demo outputs/ptb/ngram outputs/ptb/lstm outputs/ptb/hmm outputs/ptb/ppmi",
     )
     parser.add_argument("runs", action=RunFolder, nargs="*", help="runs of lmzoo train and lmzoo vectors")

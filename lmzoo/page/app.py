@@ -22,7 +22,7 @@ from lmzoo.page.zoo import Zoo
 from lmzoo.protocol.sampling import Decoding
 
 NEXT, NEAR, ANSWERS = 12, 8, 6
-"""How many next words, nearest words or tokens, and answers are shown."""
+"""How many next words, nearest words and answers are shown."""
 
 ANY = "any"
 """The choice of no label."""
@@ -108,7 +108,7 @@ def build(zoo: Zoo) -> Any:
     """The page as a `gradio.Blocks`, which no server serves yet."""
     gradio = imported()
     with gradio.Blocks(title="lmzoo demo", analytics_enabled=False) as blocks:
-        page = _Page(gradio, zoo, example(zoo), blocks.load)
+        page = _Page(gradio, zoo, example(zoo))
         page.html(html.header(zoo))
         with gradio.Tabs():
             for title, introduction, fill, shown in (
@@ -117,7 +117,6 @@ def build(zoo: Zoo) -> Any:
                 ("Generate", introductions.GENERATION, page.generation, zoo.predicting),
                 ("Hidden states", introductions.STATES, page.states, zoo.hmms),
                 ("Gaps", introductions.GAPS, page.gaps, zoo.hmms and zoo.vocabulary.form.of_words),
-                ("In context", introductions.CONTEXTS, page.contexts, zoo.systems),
                 ("Word vectors", introductions.VECTORS, page.neighbours, zoo.vectors),
             ):
                 if shown:
@@ -130,8 +129,8 @@ def build(zoo: Zoo) -> Any:
 class _Page:
     """The tabs: each method makes the fields of one, and says what is drawn of their values."""
 
-    def __init__(self, gradio: Any, zoo: Zoo, first: Example, opened: Any):
-        self.gradio, self.zoo, self.first, self.opened = gradio, zoo, first, opened
+    def __init__(self, gradio: Any, zoo: Zoo, first: Example):
+        self.gradio, self.zoo, self.first = gradio, zoo, first
         self.forms: dict[int, Any] = {}
         self.cut = partial(data.tokenized, zoo.vocabulary)
 
@@ -174,18 +173,16 @@ class _Page:
         draw: Callable[..., Any],
         fields: Sequence[Any],
         output: Any,
-        queue: str = "models",
     ) -> None:
         """Draw the values of fields at each of the triggers; of several that wait, the last one alone.
 
         Args:
             output: where, or a list of this and of fields that get new bounds, which a mistake leaves as they are.
-            queue: draws one thing at a time, while others draw on.
         """
         unchanged = [self.gradio.skip()] * (len(output) - 1) if isinstance(output, list) else []
         self.gradio.on(
             list(triggers), self.checked(draw, fields, unchanged), list(fields), output, trigger_mode="always_last",
-            show_progress="hidden", concurrency_limit=1, concurrency_id=queue, api_visibility="private",
+            show_progress="hidden", concurrency_limit=1, concurrency_id="models", api_visibility="private",
             preprocess=False,  # or Gradio raises where a number is none, or out of its bounds, while one types it
         )  # fmt: skip
 
@@ -294,21 +291,6 @@ class _Page:
             return html.cards(html.filled(*each) for each in found.items())
 
         self.shows(draw, text)
-
-    def contexts(self) -> None:
-        """The tokens nearest to a word in its contexts."""
-        model = self.choice("model", [*self.zoo.systems])
-        lines, sought = self.first.contexts[0]
-        with self.gradio.Row():
-            text = self.field("lines with the word", lines, lines=2, max_lines=6, scale=3)
-            word = self.field("word", sought, scale=1, min_width=160)
-
-        def draw(model: str, text: str, word: str) -> str:
-            return html.occurrences(data.in_context(self.zoo.systems[model], self.cut(text), word, NEAR))
-
-        output = self.html(html.note("reading the text of the run …"))
-        self.examples(self.first.contexts, text, word)
-        self.on([self.opened, model.change, text.change, word.change], draw, [model, text, word], output, "texts")
 
     def neighbours(self) -> None:
         """The nearest words, and analogies."""

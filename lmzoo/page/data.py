@@ -15,9 +15,6 @@ from lmzoo.corpus.conditions import label_number
 from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.reading import beliefs, read
-from lmzoo.models.lds.lds import LinearDynamicalSystem
-from lmzoo.page.zoo import text_of
-from lmzoo.protocol.encoder import embed_lines
 from lmzoo.protocol.lines import encode_prompt, known_words, mark_unknown
 from lmzoo.protocol.reader import Reader
 from lmzoo.protocol.sampling import Decoding, sample
@@ -27,17 +24,14 @@ from lmzoo.words.vectors.word_vectors import WordVectors
 LONGEST = 100
 """Words of a text that are shown, and of a sentence that an HMM reads."""
 
-EXPECTED, STATES, EMITTED, AROUND = 3, 3, 5, 5
-"""How many: words expected in the place of one, states of a word, words of a state, words on either side of a token."""
+EXPECTED, STATES, EMITTED = 3, 3, 5
+"""How many: words expected in the place of one, states of a word, words of a state."""
 
 TURNING = 0.1
 """The smallest share of a posterior that a later word must move to be shown."""
 
 Ranked = list[tuple[str, float]]
 """Words and how likely, or near, they are; the best first."""
-
-Passage = tuple[list[str], str, list[str]]
-"""The words before a token, the token, and the words after it."""
 
 Beliefs = list[tuple[int, float]]
 """Hidden states and how likely they are; the likeliest first."""
@@ -288,43 +282,6 @@ def gaps(lm: Loaded, text: str, number: int) -> Filled:
     """The likeliest words of each gap of a sentence, and the likeliest joint fillings."""
     _check_length(len(text.split()))
     return lm.fill(text, number)
-
-
-class Occurrence(NamedTuple):
-    """A token of a text, and the nearest tokens of the text that a system was trained on, with their cosines."""
-
-    passage: Passage
-    known: bool
-    near: list[tuple[Passage, float]]
-
-
-def in_context(system: Loaded, text: str, word: str, number: int) -> list[Occurrence]:
-    """The tokens of a word in a text, each with the nearest tokens of other words, by the states of a linear system.
-
-    Raises: UserError where the text does not have the word, for a text of none or more than `LONGEST` words, and where
-        the text that the run was trained on is not on this machine.
-    """
-    model, vocabulary = system.model, system.vocabulary
-    assert isinstance(model, LinearDynamicalSystem)
-    lines = [vocabulary.form.words(line) for line in text.splitlines()]
-    _check_length(sum(map(len, lines)))
-    vocabulary.encode(text.splitlines())  # an error names the line in the whole text
-    if not (sought := vocabulary.form.words(word)):
-        raise UserError("a word is missing", "write one")
-    if len(sought) != 1 or not any(sought[0] in line for line in lines):
-        raise UserError(f"the text does not have the word '{shortened(word)}'", "write it in both")
-    found, is_known = [], known_words(model, vocabulary)
-    for line, own in zip(lines, text.splitlines(), strict=True):
-        if sought[0] not in line:
-            continue
-        tokens = vocabulary.encode([own])
-        vectors = embed_lines(model, tokens)
-        for place in (place for place, other in enumerate(line) if other == sought[0]):
-            near = text_of(system).neighbours(vectors[place], number, sought[0])
-            passages = [(text_of(system).around(other, AROUND), cosine) for cosine, other in near]
-            passage = line[:place], line[place], line[place + 1 :]
-            found.append(Occurrence(passage, bool(is_known[tokens[place]]), passages))
-    return found
 
 
 def neighbours(vectors: WordVectors, word: str, number: int) -> Ranked:

@@ -19,7 +19,6 @@ class Example(NamedTuple):
         text: a line whose words are coloured, or come from hidden states.
         begun: the beginning of a line.
         gaps: a line with gaps.
-        contexts: two lines in which a word has different meanings, and the word.
         word: whose neighbours are shown.
         analogies: words a, a*, b.
     """
@@ -27,7 +26,6 @@ class Example(NamedTuple):
     text: str
     begun: str
     gaps: str
-    contexts: tuple[tuple[str, str], ...]
     word: str
     analogies: tuple[tuple[str, str, str], ...]
 
@@ -36,10 +34,6 @@ NEWS = Example(
     "the bank of england said it will raise interest rates",
     "the bank of ",
     "the ___ of england said it ___ raise interest rates",
-    (
-        ("the bank of england raised its rates\nthey live on the bank of the river", "bank"),
-        ("they plan to sell the company\nthe plan was approved by the board", "plan"),
-    ),
     "bank",
     (("he", "his", "she"), ("france", "french", "germany"), ("company", "companies", "bank")),
 )
@@ -47,10 +41,6 @@ PYTHON = Example(
     "the class statement defines a new class object .",
     "if the class ",
     "the ___ statement ___ a new class object .",
-    (
-        ("a call of the function returns a value\nthe functions that call the method are methods", "call"),
-        ("the value is set to N\na set is an object", "set"),
-    ),
     "function",
     (("class", "classes", "object"), ("function", "functions", "method"), ("list", "lists", "string")),
 )
@@ -68,4 +58,4 @@ def example(zoo: Zoo) -> Example:
     words = words or zoo.vocabulary.words[1 : WORDS + 1]
     line = " ".join(words)
     first, second, third, *_ = [*words, *words, *words]
-    return Example(line, f"{first} ", " ".join(["___", *words[1:]]), ((line, first),), first, ((first, second, third),))
+    return Example(line, f"{first} ", " ".join(["___", *words[1:]]), first, ((first, second, third),))

@@ -271,28 +271,6 @@ def hue(state: int) -> int:
 # ----------------------------------------------------------------------------------------------------------- nearest
 
 
-def occurrences(found: Sequence[data.Occurrence]) -> str:
-    """The tokens of a word, and the tokens nearest to each."""
-    drawn = []
-    for occurrence in found:
-        near = "".join(
-            f'<li><span class="value">{cosine:.2f}</span><span>{passage(where)}</span></li>'
-            for where, cosine in occurrence.near
-        )
-        unknown = "" if occurrence.known else note(f"unknown to the model, which reads {UNK}")
-        drawn.append(
-            f'<section class="card"><p class="passage" dir="auto">{passage(occurrence.passage)}</p>{unknown}'
-            f'<ol class="near">{near}</ol></section>'
-        )
-    return cards(drawn, beside=True)
-
-
-def passage(where: data.Passage) -> str:
-    """A token and the words around it."""
-    before, word, after = where
-    return f"{escape(' '.join(before))} <mark>{escape(word)}</mark> {escape(' '.join(after))}"
-
-
 def neighbours(name: str, ranked: data.Ranked) -> str:
     """The nearest words by their cosines."""
     return card(name, "", bars(ranked, "{:.2f}".format, 1.0))

@@ -20,8 +20,4 @@ GAPS = (
     "An HMM knows what stands in a gap, exactly, from the words on both sides. Write ___ for a word, [a|b] for one of "
     "several, one … for any number of words, and watch the bars of every gap change with each word elsewhere."
 )
-CONTEXTS = (
-    "What does a word mean here? The state of a linear dynamical system at a token, given its whole line, is a vector. "
-    "Below each line are the nearest tokens of the training text, by cosine."
-)
 VECTORS = "Words that occur in like surroundings have like vectors: neighbours by cosine, and analogies."

@@ -3,19 +3,15 @@
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from lmzoo.api import Loaded, load
 from lmzoo.core.errors import UserError
 from lmzoo.core.plugins import load_plugins
-from lmzoo.corpus import EOS_ID, Vocabulary
-from lmzoo.corpus.lines import line_numbers
+from lmzoo.corpus import Vocabulary
 from lmzoo.huggingface.causal import RawText
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
-from lmzoo.models.lds.lds import LinearDynamicalSystem
-from lmzoo.protocol.encoder import EmbeddedText, embed_lines
 from lmzoo.protocol.model import evaluating
 from lmzoo.runs.directory import Run
 from lmzoo.runs.external import run_at
@@ -24,25 +20,12 @@ from lmzoo.runs.listing import names
 from lmzoo.words.vectors.formats import read_vectors
 from lmzoo.words.vectors.word_vectors import WordVectors
 
-TEXT_TOKENS = 200_000
-"""Tokens of a run's text that are embedded, to find the nearest among them."""
-
 
 class Vectors(NamedTuple):
     """A run of word vectors."""
 
     run: Run
     words: WordVectors
-
-
-@cache
-def text_of(system: Loaded) -> EmbeddedText:
-    """The first lines that a linear system was trained on; a UserError where they are not on this machine."""
-    assert isinstance(system.model, LinearDynamicalSystem)
-    tokens = system.run.corpus(downloaded=False).truncated(TEXT_TOKENS).splits["train"]
-    inside = tokens != EOS_ID
-    words = [system.vocabulary.words[token] for token in tokens[inside].tolist()]
-    return EmbeddedText(words, line_numbers(tokens)[inside], embed_lines(system.model, tokens)[inside])
 
 
 class Zoo:
@@ -55,7 +38,6 @@ class Zoo:
         models: the language models, in the order given.
         predicting: those that predict every next word.
         hmms: those that are hidden Markov models.
-        systems: those that are linear dynamical systems.
         vectors: the runs of word vectors.
         notes: of runs whose training is not finished, and of models without probabilities of words, which are left out.
 
@@ -97,7 +79,6 @@ class Zoo:
             )
         self.predicting = {n: lm for n, lm in self.models.items() if not lm.model.open_vocabulary}
         self.hmms = {name: lm for name, lm in self.models.items() if isinstance(lm.model, HiddenMarkovModel)}
-        self.systems = {name: lm for name, lm in self.models.items() if isinstance(lm.model, LinearDynamicalSystem)}
         self._frozen = ExitStack()
         for lm in self.models.values():
             self._frozen.enter_context(evaluating(lm.model))

@@ -54,16 +54,9 @@ class EmbeddedText:
                     break
         return found
 
-    def around(self, place: int, words: int) -> tuple[list[str], str, list[str]]:
-        """The context of a token in its line: up to ``words`` words before it, the token, up to ``words`` after it."""
+    def passage(self, place: int, words: int) -> str:
+        """A token in brackets, with up to ``words`` words of its line before it and after it."""
         low, high = max(0, place - words), place + words + 1
         same = (self.lines[low:high] == self.lines[place]).tolist()
         inside = [number for number, own in enumerate(same, low) if own]
-        before = [self.words[number] for number in inside if number < place]
-        after = [self.words[number] for number in inside if number > place]
-        return before, self.words[place], after
-
-    def passage(self, place: int, words: int) -> str:
-        """Format `around` as a line, with the token in brackets."""
-        before, word, after = self.around(place, words)
-        return " ".join([*before, f"[{word}]", *after])
+        return " ".join(f"[{self.words[n]}]" if n == place else self.words[n] for n in inside)

@@ -260,16 +260,10 @@ class Run(Files):
         with self.damaged("vocabulary.txt"):
             return Vocabulary(words, form, conditions)
 
-    def corpus(self, downloaded: bool = True) -> Corpus:
-        """The corpus as the run reads it; raise a UserError if it is not the text that the run was trained on.
-
-        Args:
-            downloaded: whether to download a public corpus if it is absent; if false, this is a UserError.
-        """
+    def corpus(self) -> Corpus:
+        """The corpus as the run reads it; raise a UserError if it is not the text that the run was trained on."""
         config, cut = self.config(), (self.path / SCORES).exists()
         options = dict(config["corpus"])
-        if not downloaded and options.get("urls"):
-            options["urls"] = []
         if cut or options.get("vocabulary"):  # the other run or file may have been deleted
             options["vocabulary"] = str(self.path)
         try:

@@ -47,7 +47,7 @@ class ExternalModel(Run):
         model = load_transformer(name.removeprefix(TRANSFORMER).removeprefix(TRUSTED), name.startswith(TRUSTED))
         return model, model.vocabulary
 
-    def corpus(self, downloaded: bool = True) -> Corpus:
+    def corpus(self) -> Corpus:
         """Raise a UserError, as there is none."""
         noun = "an ARPA file" if self.is_arpa else "a transformer"
         raise UserError(f"{self.path}: is {noun}, which has no train, valid or test text", "name a file of text")

@@ -22,7 +22,7 @@ from lmzoo.page import app, guard
 from lmzoo.page.examples import NEWS, example
 from lmzoo.page.zoo import Zoo
 
-TABS = ["Surprisal", "Next word", "Generate", "Hidden states", "Gaps", "In context", "Word vectors"]
+TABS = ["Surprisal", "Next word", "Generate", "Hidden states", "Gaps", "Word vectors"]
 
 
 def labels(blocks, kind: str) -> list[str]:

@@ -191,19 +191,6 @@ def test_filled_gaps_are_not_cut_on_a_narrow_page(opened: Opened):
     assert whole.evaluate_all("labels => labels.every(label => label.scrollWidth <= label.clientWidth)")
 
 
-def test_the_nearest_tokens_of_a_word_in_its_context(opened: Opened, zoo: Zoo):
-    opened.tab("In context")
-    opened.page.get_by_label("word", exact=True).fill("bank")
-    opened.page.get_by_label("lines with the word").fill("the bank of england\na river bank")
-    opened.page.locator(".passage", has_text="a river bank").wait_for()
-    near = data.in_context(zoo.systems["lds"], "the bank of england\na river bank", "bank", app.NEAR)
-    for place, occurrence in enumerate(near):
-        marked = opened.page.locator(f".card:nth-child({place + 1}) .near mark").locator("visible=true")
-        assert marked.all_inner_texts() == [word for (_, word, _), _ in occurrence.near]
-    opened.page.get_by_label("word", exact=True).fill("absent")
-    opened.shows("the text does not have the word 'absent'")
-
-
 def test_neighbours_and_analogies(opened: Opened, zoo: Zoo):
     vectors = zoo.vectors["ppmi"].words
     opened.tab("Word vectors")
@@ -218,20 +205,6 @@ def test_neighbours_and_analogies(opened: Opened, zoo: Zoo):
         opened.page.get_by_label(label, exact=True).fill(word)
     answer = data.analogy(vectors, "dog", "cat", "bank", app.ANSWERS)[0][0]
     opened.page.locator("h3:has-text('3CosAdd') + .bars li", has_text=answer[0]).first.wait_for()
-
-
-def test_what_is_near_is_drawn_when_the_page_opens_and_not_when_one_comes_to_its_tab(opened: Opened):
-    def draws() -> int:
-        return sum("queue/join" in url for url in opened.asked)
-
-    for _ in range(200):
-        if draws():
-            break
-        opened.page.wait_for_timeout(50)
-    assert draws() == 1
-    opened.tab("In context")
-    opened.page.locator(".passage").locator("visible=true").first.wait_for()
-    assert draws() == 1
 
 
 def test_words_of_other_alphabets_are_shown_and_typed_as_they_are(opened: Opened, zoo: Zoo):
@@ -257,7 +230,7 @@ def test_axe_finds_nothing(served: str, browser: Any, scheme: str):
     page = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme=scheme)
     page.goto(served)
     page.locator(".card").first.wait_for()
-    for tab in ("Surprisal", "Next word", "Generate", "Hidden states", "Gaps", "In context", "Word vectors"):
+    for tab in ("Surprisal", "Next word", "Generate", "Hidden states", "Gaps", "Word vectors"):
         page.get_by_role("tab", name=tab).click()
         page.locator(".card, .states").locator("visible=true").first.wait_for()
         found = axe.Axe().run(page).response["violations"]

@@ -13,7 +13,7 @@ from lmzoo.page import app
 STYLE = (Path(app.__file__).parent / "style.css").read_text(encoding="utf-8")
 LETTERS = [
     ("ink", "card"), ("ink", "ground"), ("quiet", "card"), ("quiet", "ground"), ("warn", "card"), ("warn", "ground"),
-    ("ink", "hot"), ("ink", "mark"), ("bar", "ground"), ("bar", "card"), ("ink", "track"),
+    ("ink", "hot"), ("bar", "ground"), ("bar", "card"), ("ink", "track"),
 ]  # fmt: skip
 """The colour of letters, and what is behind them where that is strongest."""
 

@@ -51,8 +51,6 @@ def test_surprisal_is_that_of_predict_word_by_word(zoo: Zoo, name: str):
 def test_an_error_names_the_line_of_the_whole_text(zoo: Zoo):
     with pytest.raises(UserError, match="text, line 3: <eos> is added"):
         data.surprisal(zoo.models["ngram"], f"{LINE}\n\nthe <eos>")
-    with pytest.raises(UserError, match="text, line 3: <eos> is added"):
-        data.in_context(zoo.systems["lds"], "the bank\n\nthe <eos> bank", "bank", 3)
 
 
 def test_a_word_of_probability_0_has_infinitely_many_bits():
@@ -189,33 +187,6 @@ def test_a_turn_is_the_later_word_that_moves_a_posterior_most(zoo: Zoo, monkeypa
     assert [data.states(lm, LINE, read).read for read in (-1, 0, 1, 6, 7)] == [1, 1, 1, 6, 6]
     monkeypatch.setattr(data, "TURNING", 1.1)
     assert not any(word.turn for word in data.states(lm, LINE).words)
-
-
-def test_the_tokens_nearest_to_a_word_in_its_context(zoo: Zoo):
-    system = zoo.systems["lds"]
-    found = data.in_context(system, "the bank of england\na river and a bank", "bank", 3)
-    assert [occurrence.passage for occurrence in found] == [
-        (["the"], "bank", ["of", "england"]), (["a", "river", "and", "a"], "bank", []),
-    ]  # fmt: skip
-    ends = (zoo.models["lds"].run.corpus().splits["train"] == 0).nonzero()[:-1, 0] + 1
-    for occurrence, line, place in zip(found, ("the bank of england", "a river and a bank"), (1, 4), strict=True):
-        tokens = zoo.vocabulary.encode([line])[None]
-        own = system.model.embed(tokens)[0, place]
-        best: dict[str, float] = {}
-        for line in zoo.models["lds"].run.corpus().splits["train"].tensor_split(ends):
-            for token, vector in zip(line.tolist(), system.model.embed(line[None])[0], strict=True):
-                word = zoo.vocabulary.words[token]
-                best[word] = max(best.get(word, -1), float(vector @ own))
-        del best["<eos>"]
-        del best["bank"]
-        ranked = sorted(best.items(), key=lambda item: -item[1])[:3]
-        assert [word for (_, word, _), _ in occurrence.near] == [word for word, _ in ranked]
-        assert [cosine for _, cosine in occurrence.near] == pytest.approx([cosine for _, cosine in ranked], abs=1e-5)
-    assert found[0].near != found[1].near
-    with pytest.raises(UserError, match="does not have the word 'river'"):
-        data.in_context(system, "the bank", "river", 3)
-    with pytest.raises(UserError, match="a word is missing"):
-        data.in_context(system, "the bank", " ", 3)
 
 
 def test_neighbours_and_analogies_are_the_best_of_all_words(zoo: Zoo):

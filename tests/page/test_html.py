@@ -56,9 +56,6 @@ PARTS = {
          data.WordStates(EVIL, True, 3, [(3, 0.4)], [], data.Turn(0, 0.5, 3, 0.1, 0.6))],
         1, 0.5, {3: [(EVIL, 0.7)]},
     )),
-    "contexts": lambda: html.occurrences([data.Occurrence(
-        ([EVIL], EVIL, [EVIL]), False, [(([EVIL], EVIL, [EVIL]), 0.5)]
-    )]),
     "neighbours": lambda: html.neighbours(EVIL, [(EVIL, 0.5)]),
     "answers": lambda: html.answers(EVIL, ([(EVIL, 0.5)], [(EVIL, -0.5)]), EVIL),
     "note": lambda: html.note(EVIL),

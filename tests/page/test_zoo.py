@@ -4,11 +4,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from command_line import MODELS, QUICK, TEXT, command, edit, put
+from command_line import MODELS, QUICK, TEXT, command
 
 from lmzoo.commands import label
 from lmzoo.core.errors import UserError
-from lmzoo.page.zoo import Zoo, names, text_of
+from lmzoo.page.zoo import Zoo, names
 
 
 def test_runs_are_known_by_what_tells_their_folders_apart(tmp_path: Path):
@@ -21,16 +21,9 @@ def test_runs_are_known_by_what_tells_their_folders_apart(tmp_path: Path):
 
 def test_each_run_is_shown_as_what_it_is(zoo: Zoo):
     assert [*zoo.models] == ["ngram", "lstm", "hmm", "vlhmm", "lds"]
-    assert ([*zoo.hmms], [*zoo.systems], [*zoo.vectors]) == (["hmm", "vlhmm"], ["lds"], ["ppmi"])
+    assert ([*zoo.hmms], [*zoo.vectors]) == (["hmm", "vlhmm"], ["ppmi"])
     assert zoo.notes == []
     assert not any(lm.model.training for lm in zoo.models.values())
-
-
-def test_the_text_of_a_system_is_what_it_was_trained_on(zoo: Zoo, folder_of_runs: Path):
-    lines = [line.split() for line in (folder_of_runs / "train").read_text().splitlines()]
-    text = text_of(zoo.systems["lds"])
-    assert text.words == [word for line in lines for word in line]
-    assert text.lines.tolist() == [number for number, line in enumerate(lines) for _ in line]
 
 
 def test_runs_that_do_not_belong_on_the_page_are_refused_in_a_line(zoo: Zoo, folder_of_runs: Path, folder: Path):
@@ -60,15 +53,3 @@ def test_what_is_not_finished_or_has_no_probabilities_of_words_is_noted(
     zoo = Zoo([folder_of_runs / "ngram", folder_of_runs / "lstm"])
     assert [*zoo.models] == ["lstm"]
     assert zoo.notes == ["ngram: assigns probabilities only to whole sentences, not to words, so it is not shown"]
-
-
-def test_a_text_that_is_not_here_is_not_downloaded(folder_of_runs: Path, tmp_path: Path):
-    lds = Path(shutil.copytree(folder_of_runs / "lds", tmp_path / "lds"))
-    options = {"name": "ptb", "context": "sentence", "vocabulary": None, "urls": ["https://localhost:1/{file}"]}
-    edit(lds / "config.yaml", put("corpus", value=options))
-    edit(lds / "best.pt", put("config", "corpus", value=options))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LMZOO_DATA", str(tmp_path))
-        patch.setattr("lmzoo.corpus.sources.download", lambda *_: pytest.fail("asks the network"))
-        with pytest.raises(UserError, match=r"corpus\.urls names none"):
-            text_of(Zoo([lds]).systems["lds"])
