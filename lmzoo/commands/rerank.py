@@ -4,17 +4,13 @@ import argparse
 import math
 from collections.abc import Sequence
 from itertools import chain
-from pathlib import Path
 from typing import NamedTuple
 
-from lmzoo.cli.command import CommandParser, check_tokenize, inform, text_file, tokenized, warn
+from lmzoo.cli.command import CommandParser, check_tokenize, text_file, tokenized, warn
 from lmzoo.core.errors import UserError, for_output, pluralize
 from lmzoo.core.files import NUMBER, read_lines
 from lmzoo.protocol.lines import scored, unknown_warning
 from lmzoo.runs.external import open_model
-
-GRID = [number / 20 for number in range(101)]
-"""The weights of the language model tried by ``--tune``: 0 to 5."""
 
 
 class Hypothesis(NamedTuple):
@@ -75,53 +71,16 @@ def best_first(entries: Sequence[Hypothesis], total: Sequence[float]) -> list[li
     return [sorted(group, key=lambda place: -total[place]) for group in places.values()]
 
 
-def word_errors(hypothesis: Sequence[str], reference: Sequence[str]) -> int:
-    """The minimum number of words to insert, delete or replace (Levenshtein 1966)."""
-    row = list(range(len(reference) + 1))
-    for i, word in enumerate(hypothesis, 1):
-        previous, row = row, [i]
-        for j, other in enumerate(reference, 1):
-            row.append(min(previous[j] + 1, row[-1] + 1, previous[j - 1] + (word != other)))
-    return row[-1]
-
-
-def tune(entries: Sequence[Hypothesis], logprobs: Sequence[float], references: Sequence[str]) -> tuple[float, int]:
-    """The smallest weight of the language model in `GRID` with the fewest word errors, and their number.
-
-    The other weights are 1.
-
-    Args:
-        references: the correct text for each id, in order of the list.
-
-    Raises: ValueError if the numbers of references and ids differ.
-    """
-    ids = dict.fromkeys(entry.key for entry in entries)
-    right = dict(zip(ids, (reference.split() for reference in references), strict=True))
-    errors = [word_errors(entry.text.split(), right[entry.key]) for entry in entries]
-    others = [1.0] * len(entries[0].scores)
-    tried = []
-    for weight in GRID:
-        best = best_first(entries, totals(entries, logprobs, [weight, *others]))
-        tried.append((sum(errors[group[0]] for group in best), weight))
-    fewest, weight = min(tried)
-    return weight, fewest
-
-
 def main() -> int:
     """Run the command. Returns: the exit code."""
-    arguments, entries, references = _read_command_line()
-    texts = [entry.text for entry in entries]
-    weights = list(arguments.weights)
+    arguments, entries = _read_command_line()
+    texts, weights = [entry.text for entry in entries], arguments.weights
     run, model, vocabulary = open_model(arguments.run, arguments.device)
     check_tokenize(arguments, vocabulary, arguments.run)
     warn(run.unfinished())
     lines = list(scored(model, vocabulary, texts, "sentence", arguments.text))
     warn(unknown_warning(sum(line.unknown for line in lines), sum(len(line.words) for line in lines), arguments.text))
     logprobs = [line.logprob for line in lines]
-    if references:
-        weights[0], errors = tune(entries, logprobs, references)
-        words = sum(len(reference.split()) for reference in references)
-        inform(f"weight of log p: {weights[0]:g}, with {errors:,} errors in {words:,} words")
     total = totals(entries, logprobs, weights)
     groups = best_first(entries, total)
     for place in chain(*groups):
@@ -139,14 +98,13 @@ def main() -> int:
     return 0
 
 
-def _read_command_line() -> tuple[argparse.Namespace, list[Hypothesis], list[str]]:
+def _read_command_line() -> tuple[argparse.Namespace, list[Hypothesis]]:
     parser = CommandParser(
         "rerank",
         ". Prints the hypotheses of each id, best first, with log p under the "
         "model, in nats, and the weighted sum of all scores appended. Each is scored independently, whatever the run's "
         "context.",
-        "examples: lmzoo rerank outputs/ptb/lstm nbest.txt --weights 0.8 1; "
-        "lmzoo rerank outputs/ptb/lstm nbest.txt --tune references.txt",
+        "example: lmzoo rerank outputs/ptb/lstm nbest.txt --weights 0.8 1",
     )
     parser.add_run("outputs/ptb/lstm")
     parser.add_text(
@@ -155,20 +113,12 @@ def _read_command_line() -> tuple[argparse.Namespace, list[Hypothesis], list[str
     parser.add_argument(
         "--weights", type=float, nargs="+", help="weights of log p and of each score in the list (default: 1)"
     )
-    parser.add_argument(
-        "--tune", type=Path, help="file of references, one per line in the order of the ids, to choose log p's weight"
-    )
     parser.add_device()
     arguments = parser.parse_args()
     entries = hypotheses(read_lines(text_file(arguments)), arguments.text)
     scores = 1 + len(entries[0].scores)
-    references = tokenized(arguments, read_lines(arguments.tune)) if arguments.tune else []
-    ids = len({entry.key for entry in entries})
-    if arguments.tune and (arguments.weights or len(references) != ids):
-        given = f"{arguments.tune} has {pluralize(len(references), 'line')} for {pluralize(ids, 'id')}"
-        raise UserError(f"--tune: {given}", "give a reference a line for each, and no --weights")
     arguments.weights = arguments.weights or [1.0] * scores
     if len(arguments.weights) != scores or not all(map(math.isfinite, arguments.weights)):
         raise UserError(f"--weights: give {pluralize(scores, 'number')}, the first for log p")
     texts = tokenized(arguments, [entry.text for entry in entries])
-    return arguments, [entry._replace(text=text) for entry, text in zip(entries, texts, strict=True)], references
+    return arguments, [entry._replace(text=text) for entry, text in zip(entries, texts, strict=True)]

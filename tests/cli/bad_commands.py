@@ -83,7 +83,7 @@ GOOD = {
     "tag": {"run": "runs/majority", "text": "texts/columns.txt"},
     "probe": {"vectors": "runs/ppmi", "sets": "texts/similar.txt", "analogies": "texts/analogies.txt"},
     "pairs": {"files": "texts/pairs.jsonl"},
-    "rerank": {"text": "texts/n-best.txt", "tune": "texts/line.txt"},
+    "rerank": {"text": "texts/n-best.txt"},
     "retrieve": {"documents": "texts/documents.txt", "queries": "texts/queries.txt", "qrels": "texts/judged.txt"}
     | {"prior": "uniform", "stop": "none", "stem": "none", "run": "new", "mu": "2"},
 }

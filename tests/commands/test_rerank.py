@@ -9,7 +9,7 @@ from predictions import by_hand
 
 import lmzoo
 from lmzoo.commands import rerank
-from lmzoo.commands.rerank import Hypothesis, best_first, totals, tune, word_errors
+from lmzoo.commands.rerank import Hypothesis, best_first, totals
 from lmzoo.protocol.lines import scored
 
 NBEST = """\
@@ -57,29 +57,11 @@ def test_unknown_words_that_decide_are_reported(run: Path, tmp_path: Path):
     assert without[0] > without[1]
 
 
-def test_the_weight_is_tuned_by_word_errors():
+def test_the_best_has_the_largest_weighted_sum():
     entries = [Hypothesis("1", "a b", [0.0]), Hypothesis("1", "a c", [1.0]), Hypothesis("2", "d", [0.0])]
     logprobs = [-1.0, -3.0, -9.0]  # from weight 0.5 on, the first is the best
-    assert tune(entries, logprobs, ["a b", "d"]) == (0.5, 0)
-    assert tune(entries, logprobs, ["a c", "d d"]) == (0.0, 1)
     assert best_first(entries, totals(entries, logprobs, [0.45, 1.0])) == [[1, 0], [2]]
     assert totals([Hypothesis("1", "", [2.0])], [-math.inf], [0, 1]) == [2.0]
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "errors"),
-    [("", "", 0), ("a b c", "a c", 1), ("a b", "b a", 2), ("", "a b", 2), ("x b c", "a b c d", 2)],
-)
-def test_word_errors(one: str, other: str, errors: int):
-    assert word_errors(one.split(), other.split()) == word_errors(other.split(), one.split()) == errors
-
-
-def test_tuning_reads_references(run: Path, tmp_path: Path):
-    (tmp_path / "nbest").write_text(NBEST)
-    (tmp_path / "references").write_text("a cat saw the dog\nthe dog ran\n")
-    done = command(str(run), str(tmp_path / "nbest"), "--tune", str(tmp_path / "references"), main=rerank.main)
-    assert "with 0 errors in 8 words" in done.err
-    assert [row.split(" ||| ")[1] for row in done.out.splitlines()[::2]] == ["a cat saw the dog", "the dog ran"]
 
 
 def test_several_best_hypotheses_are_reported(run: Path, tmp_path: Path):
