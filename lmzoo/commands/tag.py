@@ -5,18 +5,15 @@ from itertools import chain
 from pathlib import Path
 
 from lmzoo.cli.command import CommandParser, check_output, text_file, warn
-from lmzoo.core.errors import UserError, for_output, printable_json
+from lmzoo.core.errors import UserError, for_output
 from lmzoo.core.files import write_output
-from lmzoo.core.options import Size
 from lmzoo.corpus.tokenizer import PROSE, TOKENIZERS, with_punctuation
-from lmzoo.labels.formats import PlainText, Sentence
-from lmzoo.labels.linear_chain import ChainLabeller
+from lmzoo.labels.formats import PlainText
 from lmzoo.labels.model import Labeller
 from lmzoo.labels.tasks import LabelledWords, Task, tasks
 from lmzoo.reports.confusion import picture_of_confusion, shares
 from lmzoo.runs.directory import Run
 from lmzoo.runs.labellers import load_labeller
-from lmzoo.runs.results import finite
 
 
 def main() -> int:
@@ -34,11 +31,8 @@ def main() -> int:
     about = "read raw text, one sentence per line, and print one word per line with its label"
     parser.add_argument("--text", dest="plain", action="store_true", help=about)
     parser.add_tokenize()
-    parser.add_number("--top", Size, "number of best labellings per sentence to print as JSON, with log p")
     parser.add_file("--plot", "plot the confusion matrix, for a fully labelled text")
     arguments = parser.parse_args()
-    if arguments.plot and arguments.top:
-        raise UserError(f"--plot {arguments.plot}: shows only the best labels", "leave out --top")
     if arguments.tokenize and not arguments.plain:
         raise UserError(f"--tokenize {arguments.tokenize}: applies only to raw text", "add --text")
     if arguments.plot and arguments.plain:
@@ -53,22 +47,13 @@ def main() -> int:
     else:
         text = task.read(text_file(arguments), labelled=arguments.plot is not None)
     warn(Run(arguments.run).unfinished())
-    if arguments.top is None:
-        labels = [task.to_text_scheme(predicted) for predicted in labeller.label(text.sentences)]
-        written = text.written(labels).decode()
-        print(for_output(written, "\n\t"), end="")
-        if arguments.plot:
-            right = [label for sentence in text.sentences for label in sentence.labels]
-            drawn = shares(right, list(chain.from_iterable(labels)))
-            title = f"{arguments.run} on {Path(arguments.text).name}"
-            write_output(arguments.plot, picture_of_confusion(*drawn, title, arguments.plot))
-        return 0
-    if not (isinstance(labeller, ChainLabeller) and labeller.probabilistic):
-        raise UserError(f"--top {arguments.top}: needs a run of labeller=crf, birnn or pool")
-    for sentence in text.sentences:
-        paths = best(labeller, task, sentence, arguments.top)
-        labellings = [{"logprob": finite(logprob), "labels": labels} for logprob, labels in paths]
-        print(printable_json({"words": sentence.words, "best": labellings}))
+    labels = [task.to_text_scheme(predicted) for predicted in labeller.label(text.sentences)]
+    print(for_output(text.written(labels).decode(), "\n\t"), end="")
+    if arguments.plot:
+        right = [label for sentence in text.sentences for label in sentence.labels]
+        drawn = shares(right, list(chain.from_iterable(labels)))
+        title = f"{arguments.run} on {Path(arguments.text).name}"
+        write_output(arguments.plot, picture_of_confusion(*drawn, title, arguments.plot))
     return 0
 
 
@@ -86,21 +71,3 @@ def sentences(labeller: Labeller, task: Task, arguments: argparse.Namespace) -> 
         warn(f"{arguments.text}: {len(stuck):,} of {len(words):,} words have punctuation attached to them, such as "
              f"'{stuck[0]}'; --tokenize words separates it")  # fmt: skip
     return text
-
-
-def best(labeller: ChainLabeller, task: Task, sentence: Sentence, number: int) -> list[tuple[float, list[str]]]:
-    """The best labellings of a sentence in the task's own labels, with log p.
-
-    If the model uses another scheme, labellings that are invalid in it, such as S-X before E-X, are excluded.
-    """
-    tried = number
-    while True:
-        paths = labeller.k_best(sentence, tried)
-        labellings = [
-            (logprob, task.to_text_scheme(path))
-            for logprob, path in paths
-            if task.to_model_scheme(task.to_text_scheme(path)) == path
-        ]
-        if len(labellings) >= number or len(paths) < tried:
-            return labellings[:number]
-        tried *= 2

@@ -1,4 +1,4 @@
-"""Linear chains: log Z, best labels and k best labellings, by the inference of hidden Markov models.
+"""Linear chains: log Z and best labels, by the inference of hidden Markov models.
 
 Lafferty, McCallum & Pereira, "Conditional random fields", ICML 2001. Labels y of a sentence of T words have the score
 s(y) = a(y_1) + Σ_t e_t(y_t) + Σ_t A(y_{t-1}, y_t), and p(y | x) = exp(s(y)) / Z. The scores may be any numbers; those
@@ -11,11 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lmzoo.core.errors import UserError
 from lmzoo.models.hmm.inference import dense, paths
-
-MOST_BEGINNINGS = 1 << 27
-"""The maximum number of paths that `k_best` stores, at four bytes each."""
 
 
 class Scores(NamedTuple):
@@ -71,39 +67,6 @@ def best(scores: Scores) -> list[list[int]]:
     """The labels with the highest score of each sentence."""
     labels, _ = paths.viterbi(chain(scores), scores.lengths)
     return [row[:length] for row, length in zip(labels.tolist(), scores.lengths.tolist(), strict=True)]
-
-
-@torch.no_grad()
-def k_best(emission: Tensor, moves: Tensor, start: Tensor, k: int) -> list[tuple[float, list[int]]]:
-    """The k paths with the highest scores in falling order, or all if there are fewer; emission (T, K).
-
-    Each label retains its k best prefixes (Schwartz & Chow 1990).
-
-    Raises: UserError if the prefixes of all words exceed `MOST_BEGINNINGS`.
-    """
-    T, K = emission.shape
-    if min(k, K ** min(T, 64)) * K * T > MOST_BEGINNINGS:
-        most = MOST_BEGINNINGS // (K * T)
-        raise UserError(
-            f"a sentence of {T:,} words and {K} labels has at most {most:,} labellings in memory",
-            "ask for fewer by --top",
-        )
-    top = (start + emission[0])[None]  # (n, K), the scores of n prefixes of each label
-    origins = []
-    for now in emission[1:]:
-        n = len(top)
-        every = (top[:, :, None] + moves).flatten(0, 1)  # (n K, K)
-        top, origin = every.topk(min(k, n * K), dim=0)
-        top = top + now
-        origins.append(origin.int())
-    values, places = top.flatten().topk(min(k, top.numel()))
-    best = []
-    for value, place in zip(values.tolist(), places.tolist(), strict=True):
-        path = [place]
-        for origin in reversed(origins):
-            path.append(int(origin[path[-1] // K, path[-1] % K]))
-        best.append((value, [state % K for state in path[::-1]]))
-    return best
 
 
 def batches(lengths: Sequence[int], words: int) -> Iterator[list[int]]:

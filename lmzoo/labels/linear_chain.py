@@ -11,7 +11,7 @@ from torch import Tensor
 from lmzoo.core.errors import UserError
 from lmzoo.core.memory import require_memory
 from lmzoo.core.options import Options, Size, Source, configured
-from lmzoo.labels.chain import Scores, batches, best, k_best, log_partition
+from lmzoo.labels.chain import Scores, batches, best
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.lexical import Lexical
 from lmzoo.labels.model import FEWER, Labeller, StateDict, index_labels
@@ -45,15 +45,6 @@ class ChainLabeller(Labeller):
         if not all(bool((part < math.inf).all()) for part in (scores.emission[scores.inside()], *scores[1:3])):
             raise UserError("the model's scores of labels are not numbers", "train it again")
         return scores
-
-    def k_best(self, sentence: Sentence, k: int) -> list[tuple[float, list[str]]]:
-        """The k best labellings of a sentence with log p(y | x), the best first."""
-        scores = self._finite_scores([sentence])
-        log_z = float(log_partition(scores))
-        if not math.isfinite(log_z):
-            raise UserError(f"log Z of a sentence is {log_z}, so its labels have no probabilities", "train it again")
-        paths = k_best(scores.emission[0], scores.moves, scores.start, k)
-        return [(score - log_z, [self.labels[i] for i in path]) for score, path in paths]
 
 
 class LexicalOptions(Options):

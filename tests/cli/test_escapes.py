@@ -101,7 +101,7 @@ NGRAM, LDS, HMM, PPMI, CRF = (f"{name}{NAME}" for name in ("ngram", "lds", "hmm"
         (cluster.main, ["--text", NAME, "--clusters", "2", f"{NAME}.tsv"]),
         (probe.main, [PPMI, "--neighbours", RED, "--top", "3"]),
         (probe.main, [PPMI, "--sets", "sets"]),
-        (tag.main, [CRF, "columns", "--top", "2"]),
+        (tag.main, [CRF, "columns"]),
         (map_command.main, [PPMI, "--words", "5", "--clusters", "2", "--perplexity", "2"]),
         (train.main, ["model=ngram", "corpus=text", f"corpus.train='{NAME}'", f"corpus.valid='{NAME}'",
                       f"corpus.test='{NAME}'", *MODELS["ngram"], *QUICK, "model.discount_fallback=true",

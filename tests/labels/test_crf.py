@@ -144,18 +144,6 @@ def test_clusters_that_have_no_word_of_train_are_refused(tmp_path: Path):
         begun(clusters=str(tmp_path / "paths"))
 
 
-def test_the_k_best_labellings_have_their_probabilities():
-    model = learnt(begun(iterations=5))
-    found = model.k_best(sentences()[2], 100)
-    assert len(found) == 81
-    assert sum(torch.tensor([value for value, _ in found]).exp()) == pytest.approx(1, abs=1e-5)
-    assert found[0][1] == model.label(sentences())[2]
-    gold = {tuple(path): value for value, path in found}[tuple(sentences()[2].labels)]
-    assert gold == pytest.approx(
-        float(log_probability(model, model._tables(model.search.point.x), sentences()[2])), abs=1e-4
-    )
-
-
 def test_too_rare_features_are_reported():
     with pytest.raises(UserError, match="min_count=100: no feature has this count"):
         begun(min_count=100)

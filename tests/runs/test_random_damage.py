@@ -199,7 +199,6 @@ def verbs(name: str) -> dict[str, list[Any]]:
         }
     return {
         "tag": [tag.main, name, labelled_text(name)],
-        "best": [tag.main, name, labelled_text(name), "--top", "2"],
         "compare": [compare.main, name],
     }
 
