@@ -6,8 +6,6 @@ import torch
 from torch import Tensor
 
 from lmzoo.corpus import EOS_ID
-from lmzoo.protocol.abilities import HiddenChain
-from lmzoo.protocol.context_chain import ContextChain
 from lmzoo.protocol.model import LanguageModel, State
 
 
@@ -36,10 +34,6 @@ class WindowModel(LanguageModel):
 
     def predict(self, state: State) -> Tensor:
         return self.next_logprobs(*state)
-
-    def hidden_chain(self) -> HiddenChain:
-        """See `lmzoo.protocol.abilities.HasChain`."""
-        return ContextChain(self)
 
     def end_step(self, tokens: Tensor, begun: State) -> State:
         context, *condition = begun

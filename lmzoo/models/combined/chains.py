@@ -8,12 +8,7 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.protocol.abilities import HasChain, HiddenChain
-from lmzoo.protocol.condition import shares
 from lmzoo.protocol.model import LanguageModel, evaluating
-
-WHICH = "hidden Markov models, mixtures of them per sentence, and n-grams of few contexts"
-"""The models of which a pattern has an exact probability."""
-
 
 _chains: MutableMapping[LanguageModel, tuple[list[tuple[int, int]], HiddenChain]] = WeakKeyDictionary()
 """The chains that were made, with the addresses and versions of the tensors that they were made of."""
@@ -21,8 +16,9 @@ _chains: MutableMapping[LanguageModel, tuple[list[tuple[int, int]], HiddenChain]
 
 def chain_of(model: LanguageModel, name: str = "the model") -> HiddenChain:
     """The `HiddenChain` of a model in evaluation mode; a UserError where it is not of a kind that has one."""
-    if not isinstance(model, HasChain) or shares(model) is not None:
-        raise UserError(f"{name} gives no exact probabilities of patterns", f"{WHICH} do, and can guide others")
+    if not isinstance(model, HasChain):
+        advice = "hidden Markov models, and mixtures of them per sentence, do, and can guide others"
+        raise UserError(f"{name} gives no exact probabilities of patterns", advice)
     tensors = [(t.data_ptr(), t._version) for t in (*model.parameters(), *model.buffers())]
     before, chain = _chains.get(model, (None, None))
     if chain is None or before != tensors:

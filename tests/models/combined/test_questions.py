@@ -9,7 +9,6 @@ from pattern_oracle import LETTERS, VOCABULARY, letters, make, matching
 from lmzoo.core.errors import UserError
 from lmzoo.models.combined.constrained import Constrained
 from lmzoo.models.combined.questions import ask, fill
-from lmzoo.models.ngram.ngram import NGram
 from lmzoo.protocol.model import models
 from lmzoo.protocol.patterns import Pattern
 from lmzoo.protocol.sampling import Decoding
@@ -52,8 +51,6 @@ def test_what_has_no_exact_answer_is_refused(dense):
     pattern = Pattern.parse("… a …", VOCABULARY)
     with pytest.raises(UserError, match="the model gives no exact probabilities of patterns; hidden Markov models"):
         ask(models.build({"name": "lstm", "hidden": 4}, vocabulary_size=5), pattern)
-    with pytest.raises(UserError, match="contexts of 5 words, too many for exact"):
-        ask(NGram(vocabulary_size=5, order=20), pattern)
     for text, problem in (("… a …", "several gaps"), ("a b", "has no gap"), ("a & _", "is not one sentence")):
         with pytest.raises(UserError, match=problem):
             fill(model, Pattern.parse(text, VOCABULARY), 1)
