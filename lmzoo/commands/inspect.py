@@ -15,7 +15,7 @@ from lmzoo.models.hmm.inference.paths import posterior
 from lmzoo.models.hmm.reading import entropy, expected_visits, read
 from lmzoo.models.lds.lds import LinearDynamicalSystem, singular_words
 from lmzoo.protocol.lines import known_words, mark_unknown
-from lmzoo.reports.inside import picture_of_dynamics, picture_of_states, transitions
+from lmzoo.reports.inside import picture_of_states, transitions
 from lmzoo.runs.external import open_model
 
 PAIRS, COMMON = 10, 3000
@@ -116,7 +116,7 @@ def main() -> int:
     parser.add_argument("--sentence", action="append", default=[], help="words separated by spaces; may be repeated")
     parser.add_argument("--split", choices=SPLITS, help="split for which the use of states is shown (valid)")
     parser.add_number("--top", Size, "number of words or states per list (12; dynamics: 6)")
-    parser.add_file("--plot", "plot transitions and the use of states, or dynamics")
+    parser.add_file("--plot", "plot transitions and the use of states")
     parser.add_device()
     options = parser.parse_args()
     if options.plot and (options.state or options.sentence):
@@ -127,12 +127,10 @@ def main() -> int:
     model = require_kind(run, opened, (DenseHMM, BlockHMM, LinearDynamicalSystem), needed)
     warn_of(run, vocabulary)
     if isinstance(model, LinearDynamicalSystem):
-        for option in ("state", "sentence", "split"):
+        for option in ("state", "sentence", "split", "plot"):
             if getattr(options, option):
                 raise UserError(f"--{option}: is of a hidden Markov model, and {run.path} is none", "leave it out")
         print("\n".join(dynamics(model, vocabulary, options.top or 6)))
-        if options.plot:
-            write_output(options.plot, picture_of_dynamics(model, options.plot))
         return 0
     inspector = Inspector(model, vocabulary, options.top or 12)
     with model.frozen():

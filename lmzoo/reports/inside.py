@@ -1,4 +1,4 @@
-"""Pictures of hidden Markov models and linear dynamical systems."""
+"""Pictures of hidden Markov models."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,6 @@ from lmzoo.corpus import Vocabulary
 from lmzoo.models.hmm.block_hmm import BlockHMM
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.reading import entropy
-from lmzoo.models.lds.lds import LinearDynamicalSystem
 from lmzoo.reports.charts import charts, format_tick, heat_map, logarithmic, rendered
 
 SHOWN = 24
@@ -69,30 +68,4 @@ def picture_of_states(names: Sequence[str], matrix: Tensor, visits: Tensor, text
         equal = f"as even as {math.exp(entropy(visits)):,.0f} of {len(visits):,} used alike"
         right.set(title="visits of each state", xlabel=f"states, the most visited first;\n{equal}", xlim=(0, None))
         right.set_ylabel(f"expected visits, {printable(text)}", parse_math=False)
-        return rendered(figure, file)
-
-
-@torch.no_grad()
-def half_lives(model: LinearDynamicalSystem) -> Tensor:
-    """(h,) number of words until a state along each eigenvector of A has decayed by half, the slowest first.
-
-    An eigenvalue λ decays to |λ|ⁿ after n words, so this is log ½ / log |λ|.
-    """
-    decay = torch.linalg.eigvals(model.A.double().cpu()).abs()
-    return (math.log(0.5) / decay.clamp(1e-12, 1 - 1e-12).log()).sort(descending=True).values
-
-
-def picture_of_dynamics(model: LinearDynamicalSystem, file: Path) -> bytes:
-    """Draw the eigenvalues of a system's transition matrix A, and the memory they imply: see `half_lives`."""
-    eigenvalues, lives = torch.linalg.eigvals(model.A.double().cpu()), half_lives(model)
-    with charts("--plot") as pyplot:
-        figure, (left, right) = pyplot.subplots(1, 2, figsize=(8, 3.8), width_ratios=(1, 1.15))
-        turn = torch.linspace(0, 2 * math.pi, 200)
-        left.plot(turn.cos(), turn.sin(), color="#aaaaaa", linewidth=0.8)
-        left.plot(eigenvalues.real, eigenvalues.imag, "o", markersize=3, alpha=0.8)
-        left.set(title="eigenvalues of A", xlabel="real part", ylabel="imaginary part", aspect="equal")
-        left.set(xticks=[-1, -0.5, 0, 0.5, 1], yticks=[-1, -0.5, 0, 0.5, 1])
-        right.plot(range(1, len(lives) + 1), lives, marker=".")
-        logarithmic(right, "y")
-        right.set(title="memory", xlabel="eigenvector, the slowest first", ylabel="words until half is forgotten")
         return rendered(figure, file)

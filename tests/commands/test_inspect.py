@@ -240,9 +240,7 @@ def test_the_dynamics_of_a_linear_dynamical_system_are_the_words_that_follow(
         ]
         assert command(str(tmp_path / "lds"), *shown, main=inspect.main).out.splitlines() == expected
         assert len(expected) == 12
-    assert command(str(tmp_path / "lds"), "--plot", str(tmp_path / "a.svg"), main=inspect.main).code == 0
-    assert (tmp_path / "a.svg").read_text().startswith("<?xml")
-    for option in ("--state=0", "--sentence=w1", "--split=test"):
+    for option in ("--state=0", "--sentence=w1", "--split=test", f"--plot={tmp_path / 'a.svg'}"):
         message = command(str(tmp_path / "lds"), option, main=inspect.main).refused()
         assert f"{option.split('=')[0]}: is of a hidden Markov model, and" in message
     message = command(str(tmp_path / "ngram"), main=inspect.main).refused()

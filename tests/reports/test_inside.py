@@ -8,10 +8,9 @@ import torch
 from lmzoo.corpus import Vocabulary
 from lmzoo.models.hmm.hmm import HMM
 from lmzoo.models.hmm.vlhmm import VeryLargeHMM
-from lmzoo.models.lds.lds import LinearDynamicalSystem
 from lmzoo.reports import inside
 from lmzoo.reports.charts import rendered
-from lmzoo.reports.inside import half_lives, picture_of_dynamics, picture_of_states, transitions
+from lmzoo.reports.inside import picture_of_states, transitions
 
 pytest.importorskip("matplotlib")
 
@@ -63,14 +62,3 @@ def test_states_without_clusters_are_named_by_what_they_emit(panels: list, monke
     assert [label.get_text() for label in left.get_yticklabels()] == names
     assert [label.get_text() for label in bar.get_yticklabels()][0::7] == ["0", "1"]
     assert list(right.lines[0].get_ydata()) == [7, 2, 1]
-
-
-def test_half_lives_are_those_of_the_eigenvalues(panels: list):
-    model = LinearDynamicalSystem.__new__(LinearDynamicalSystem)
-    torch.nn.Module.__init__(model)
-    turned, _ = torch.linalg.qr(torch.randn(3, 3, generator=torch.Generator().manual_seed(0)).double())
-    model.register_buffer("A", turned @ torch.diag(torch.tensor([0.5, -0.25, 0.5**0.1]).double()) @ turned.T)
-    assert half_lives(model).tolist() == pytest.approx([10, 1, 0.5])
-    assert picture_of_dynamics(model, Path("a.svg")).startswith(b"<?xml")
-    _, right = panels
-    assert list(right.lines[0].get_ydata()) == pytest.approx([10, 1, 0.5])
