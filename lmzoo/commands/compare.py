@@ -20,7 +20,6 @@ from lmzoo.corpus.form import Form, require_one_direction
 from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.models.combined.mixture import mixture_weights
 from lmzoo.protocol.difference import bootstrap, by_frequency, by_word
-from lmzoo.protocol.exchange import read_logprobs
 from lmzoo.protocol.lines import known_words, scored
 from lmzoo.protocol.perplexity import Score, text_logprobs, validated
 from lmzoo.reports.comparison import as_csv, as_text, collect, groups, number
@@ -53,7 +52,7 @@ def compare_tokens(paths: list[Path], split: str, device: str, seed: int, plot: 
     """Report which of two models predicts a split better, with what confidence, and the words that differ most.
 
     Args:
-        paths: two runs, or one and a file of log p for `read_logprobs`.
+        paths: two runs.
         plot: the output for a plot of the difference by word frequency.
 
     Raises: UserError as `_all_scored` does, and if one of them gives a token probability 0.
@@ -63,7 +62,7 @@ def compare_tokens(paths: list[Path], split: str, device: str, seed: int, plot: 
     lines = []
     for name, model in zip("AB", models, strict=True):
         measured, beside = Score(model.logprobs[split]), model.context
-        if model.known is not None and (unknown := int((~model.known[tokens]).sum())) and not model.whole_sentences:
+        if (unknown := int((~model.known[tokens]).sum())) and not model.whole_sentences:
             of_known = Score(model.logprobs[split][model.known[tokens]]).perplexity
             beside += f", without its {pluralize(unknown, 'unknown word')} {of_known:.2f}"
         if measured.impossible:
@@ -99,10 +98,7 @@ def compare_tokens(paths: list[Path], split: str, device: str, seed: int, plot: 
 
 
 def compare_mixture(paths: list[Path], split: str, device: str) -> str:
-    """Tabulate the perplexities of models and of their mixture per token, with weights by EM on valid.
-
-    Args:
-        paths: runs and files of log p for `read_logprobs`, at least one of them a run.
+    """Tabulate the perplexities of runs and of their mixture per token, with weights by EM on valid.
 
     Raises: UserError as `_all_scored` does, and if a token is impossible under all.
     """
@@ -125,39 +121,35 @@ def compare_mixture(paths: list[Path], split: str, device: str) -> str:
 
 @dataclass(frozen=True)
 class _Scored:
-    """The scores of a run, or a file of log p, on splits.
+    """The scores of a run on splits.
 
     Attributes:
         logprobs: (N,) float64 log p by split.
-        context: the context of the run, to be shown; empty for a file.
+        context: the context of the run, to be shown.
         known: (V,) bool, the words known to the run's model.
         whole_sentences: whether the model has probabilities of whole sentences only.
     """
 
     path: Path
     logprobs: dict[str, Tensor]
-    context: str = ""
-    known: Tensor | None = None
-    whole_sentences: bool = False
+    context: str
+    known: Tensor
+    whole_sentences: bool
 
 
 def _all_scored(
     paths: Sequence[Path], splits: Sequence[str], device: str, of_words: str | None
 ) -> tuple[list[_Scored], Corpus]:
-    """The scores of runs and files of log p on splits, and the corpus of the runs.
+    """The scores of runs on splits, and their corpus.
 
     Args:
         of_words: the option that requires probabilities of words, if any.
 
-    Raises: UserError, before scoring, if texts, vocabularies or directions differ, required probabilities of words are
-        missing, or there is no run; and as `read_logprobs` does.
+    Raises: UserError, before scoring, if texts, vocabularies or directions differ, or required probabilities of words
+        are missing.
     """
-    runs = {path: open_model(path, device) for path in paths if not path.is_file()}
+    runs = {path: open_model(path, device) for path in paths}
     texts = {path: run.corpus() for path, (run, *_) in runs.items()}
-    if not runs:
-        raise UserError(
-            f"{paths[0]}: is a file of log-probabilities, as are all others", "give a run of that text beside them"
-        )
     (first, text), *_ = texts.items()
     vocabulary = runs[first][2]
     for path, (_, model, words) in runs.items():
@@ -171,10 +163,7 @@ def _all_scored(
             if len(text.splits[split]) != len(texts[path].splits[split]):
                 advice = "name those with the same trainer.first_tokens"
                 raise UserError(f"{path}: reads more or less of {split} than {first}", advice)
-    found = {
-        path: _Scored(path, {split: read_logprobs(path, split, text.splits[split], vocabulary) for split in splits})
-        for path in paths if path not in runs
-    }  # fmt: skip
+    found = {}
     for path, (run, model, _) in runs.items():
         warn(run.unfinished())
         context, logprobs = run.config()["corpus"]["context"], {}
@@ -268,7 +257,7 @@ def main() -> int:
         "word; with --sentence, several on a sentence.",
         "examples: lmzoo compare; lmzoo compare 'outputs/ptb/lstm*' --csv lstm.csv; "
         "lmzoo compare --tokens outputs/ptb/lstm outputs/ptb/gru --split valid; "
-        "lmzoo compare --mixture outputs/ptb/lstm other.npz",
+        "lmzoo compare --mixture outputs/ptb/lstm outputs/ptb/ngram",
     )
     parser.add_argument("runs", nargs="*", help="runs, patterns, or folders above runs (default: outputs)")
     parser.add_argument("--seeds", action="store_true", help="list the runs of each seed")
@@ -280,11 +269,10 @@ def main() -> int:
     of_words.add_argument(
         "--sentence", metavar="TEXT", help="print the surprisal of each word of a sentence under each run"
     )
-    about = "print the words on which two runs, or a run and a file of lmzoo score --export, differ most"
+    about = "print the words on which two runs differ most"
     of_words.add_argument("--tokens", nargs=2, action=RunFolder, metavar=("A", "B"), help=about)
-    about = "print the perplexity of a mixture of runs and such files per token, with weights estimated by EM on valid"
-    about += "; model=mixture makes a run of one"
-    of_words.add_argument("--mixture", nargs="+", action=RunFolder, metavar="RUN or FILE", help=about)
+    about = "print the perplexity of a mixture of runs per token, with weights estimated by EM on valid; model=mixture "
+    of_words.add_argument("--mixture", nargs="+", action=RunFolder, metavar="RUN", help=f"{about}makes a run of one")
     parser.add_tokenize()
     parser.add_argument("--split", choices=SPLITS, help="split for --tokens, --mixture (default: test)")
     parser.add_argument("--seed", type=bounded(Seed), help="with --tokens: seed of the bootstrap (default: 0)")

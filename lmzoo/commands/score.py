@@ -9,8 +9,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from torch import Tensor
-
 from lmzoo.cli.command import CommandParser, RunFolder, check_output, check_tokenize, text_file, warn, warn_of
 from lmzoo.core.errors import UserError, for_output, pluralize, printable, printable_json
 from lmzoo.core.files import text_ending, write_output
@@ -19,10 +17,9 @@ from lmzoo.corpus.corpus import SPLITS
 from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.protocol.abilities import Matches
-from lmzoo.protocol.exchange import encoded
 from lmzoo.protocol.lines import Lines, Part, file_parts, scored_groups, stream_warning
 from lmzoo.protocol.model import LanguageModel
-from lmzoo.protocol.perplexity import Score, perplexity, text_logprobs, validated
+from lmzoo.protocol.perplexity import perplexity
 from lmzoo.reports.surprisal import BEFORE, Row, word_rows
 from lmzoo.reports.table import cell, tab_lines, table_bytes
 from lmzoo.runs.directory import Run
@@ -74,16 +71,12 @@ def main() -> int:
     units.add_argument(
         "--log10", dest="unit", action="store_const", const="log10", help="print base-10 logarithms, not nats"
     )
-    about = "write log p of every token of valid and test in nats to a .npz file, for compare --tokens"
-    parser.add_file("--export", about)
     parser.add_device()
     arguments = parser.parse_args()
-    if arguments.table and not arguments.export:
+    if arguments.table:
         return _tabulate(arguments)
     if len(arguments.runs) > 1:
         raise UserError(f"{len(arguments.runs)} runs are named", "add --table FILE, which compares them word by word")
-    if arguments.export:
-        return _export(arguments)
     if arguments.spillover:
         raise UserError("--spillover: needs --table", "add --table FILE")
     opened = _opened(arguments.runs[0], arguments)
@@ -179,30 +172,6 @@ def _rows(each: dict[str, _Opened], arguments: argparse.Namespace) -> Iterator[R
             other = next(iter(each.values())).run.path
             raise UserError(f"{opened.run.path}: has another vocabulary than {other}", "write a separate table")
         _conclude(opened, sums, "bits", arguments, f"{name}: " if len(each) > 1 else "")
-
-
-def _export(arguments: argparse.Namespace) -> int:
-    """Write the scores of valid and test in the format of `lmzoo.protocol.exchange`, and print a summary."""
-    form = arguments.table or arguments.sums or arguments.json or arguments.unit != "nats" or arguments.tokenize
-    if form or arguments.text != "-":
-        raise UserError(
-            "--export: has a fixed format, and writes valid and test", "leave out the text and other formats"
-        )
-    check_output(arguments.export)
-    if arguments.export.suffix != ".npz":
-        raise UserError(f"--export {arguments.export}: does not end in .npz", "name such a file")
-    run, model, vocabulary = open_model(arguments.runs[0], arguments.device)
-    require_words(run, model, vocabulary)
-    warn_of(run, vocabulary)
-    corpus, context = run.corpus(), arguments.context or run.config()["corpus"]["context"]
-    splits: dict[str, tuple[Tensor, Tensor]] = {}
-    for split in [name for name in ("valid", "test") if name in corpus.splits]:
-        tokens = corpus.splits[split]
-        logprobs = text_logprobs(model, tokens, context, corpus.conditions.get(split))
-        splits[split] = tokens, validated(logprobs, run.path)
-        print(f"{split}: {len(tokens):,} tokens, perplexity {Score(logprobs).perplexity:.2f} (context {context})")
-    write_output(arguments.export, encoded(splits, vocabulary))
-    return 0
 
 
 WORDS = ("word", "logprob", "known")

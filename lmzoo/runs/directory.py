@@ -232,8 +232,7 @@ class Run(Files):
             if not self.path.exists():
                 meant, reason = nearest(self.path), "there is no such folder"
             elif self.path.is_file():
-                of_logprobs = "a file of log p is for lmzoo compare --tokens and --mixture"
-                reason = of_logprobs if self.path.suffix == ".npz" else "it is a file"
+                reason = "it is a file"
             raise UserError(
                 f"{self.path}: not a run directory ({reason}{f'; is it {meant}?' if meant else ''})",
                 None if meant else "lmzoo compare lists the runs",

@@ -65,7 +65,7 @@ def of_lds(folder: Path) -> dict[str, Any]:
 
 
 GIVEN: dict[str, Callable[[Path], dict[str, Any]]] = {"lds": of_lds}
-TESTED_ELSEWHERE = {"models", "commands", "huggingface"}  # in test_readme.py, test_exchange.py and tests/huggingface
+TESTED_ELSEWHERE = {"models", "huggingface"}  # in test_readme.py and tests/huggingface
 PYTHON = {page: [code for language, code in fenced(text) if language == "python"] for page, text in PAGES.items()}
 
 
