@@ -37,7 +37,7 @@ def load(source: str | os.PathLike[str], device: str = "cpu", plugins: Sequence[
 
     Args:
         source: the folder of a run, or what `lmzoo.runs.listing.find` makes of a name; an ARPA file of any toolkit; or
-            a file of word vectors in word2vec's, GloVe's or fastText's format. Files may be compressed.
+            a file of word vectors in word2vec's or GloVe's format. Files may be compressed.
         plugins: the modules that the run needs, if they are not imported yet; see `lmzoo.core.plugins`.
 
     Returns: a `Loaded` language model; for a run of labels its `Tagger`, on the CPU; for vectors `WordVectors`.

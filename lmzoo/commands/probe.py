@@ -23,9 +23,9 @@ FEW = 10
 
 def probe(name: str, vectors: WordVectors, sets: Sequence[Pairs], questions: Questions | None) -> list[dict[str, Any]]:
     """A row per similarity set, and two per section of analogies; without a value if words lack vectors."""
-    rows, judged = [], vectors.with_words(word for pairs in sets for pair in pairs.pairs for word in pair)
+    rows = []
     for pairs in sets:
-        rho, covered, number = pairs.measure(judged)
+        rho, covered, number = pairs.measure(vectors)
         rows.append((name, pairs.name, "spearman", None if math.isnan(rho) else rho, covered, number))
     for section, add, mul, covered, number in answered(questions, vectors) if questions else ():
         for measure, right in (("3CosAdd", add), ("3CosMul", mul)):
@@ -35,7 +35,6 @@ def probe(name: str, vectors: WordVectors, sets: Sequence[Pairs], questions: Que
 
 def neighbours(name: str, vectors: WordVectors, word: str, count: int) -> list[dict[str, Any]]:
     """A row per nearest neighbour of ``word``, which is in the column of sets; raise a UserError without a vector."""
-    vectors = vectors.with_words([word])
     if (place := vectors.row(word)) is None:
         raise UserError(f"--neighbours {word}: has no vector in {name}", nearest(word, vectors.words))
     near = vectors.most_similar(vectors.words[place], count)
@@ -68,12 +67,11 @@ def main() -> int:
         "probe",
         ". Similarity: Spearman correlation of cosines with human judgements. "
         "Analogies: accuracy, where the words of the question are excluded as answers. Words are compared in lower "
-        "case; pairs and questions with unknown words are left out, and the number of the others is given. A fastText "
-        "model represents unknown words of similarity sets by their n-grams.",
+        "case; pairs and questions with unknown words are left out, and the number of the others is given.",
         "examples: lmzoo probe outputs/ptb/skipgram outputs/ptb/ppmi --csv table.csv; "
         "lmzoo probe vectors.txt --neighbours bank",
     )
-    what = "runs of lmzoo vectors, or files in word2vec's, GloVe's or fastText's formats"
+    what = "runs of lmzoo vectors, or files in word2vec's or GloVe's formats"
     parser.add_argument("vectors", action=RunFolder, nargs="+", help=what)
     parser.add_argument("--sets", type=Path, nargs="*", metavar="FILE", help="similarity sets, two words and a number "
                         "per line (default: those in wordsim and wordsim-more under $LMZOO_DATA or data)")  # fmt: skip

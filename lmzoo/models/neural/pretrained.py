@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 def vectors_of(source: str, vocabulary: Vocabulary, option: str) -> tuple[list[int], Tensor]:
     """The words of a vocabulary of which a run of vectors or a file has (n, d) vectors; a UserError for none."""
     with error_prefix(option):
-        vectors = read_vectors(Path(source)).with_words(vocabulary.words)
+        vectors = read_vectors(Path(source))
     places = [vectors.index.get(word, vectors.lower.get(word.lower())) for word in vocabulary.words]
     rows = [row for row, place in enumerate(places) if place is not None]
     if not rows:

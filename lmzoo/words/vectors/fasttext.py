@@ -3,8 +3,6 @@
 Bojanowski, Grave, Joulin & Mikolov, *Enriching word vectors with subword information*, TACL 2017.
 """
 
-import re
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -22,13 +20,12 @@ MOST = 2
 """The occurrences in a batch whose steps a row takes in full. With 8 training on the embedded corpus diverges."""
 
 
-def buckets_of(word: str | bytes, shortest: int, longest: int, buckets: int) -> list[int]:
+def buckets_of(word: str, shortest: int, longest: int, buckets: int) -> list[int]:
     """The bucket of each n-gram of characters of ``<word>``, hashed by FNV-1a over bytes with a sign, as fastText does.
 
     The ends ``<`` and ``>`` alone are no n-grams.
     """
-    own = word if isinstance(word, bytes) else word.encode("utf-8", "surrogatepass")
-    signs, found = re.findall(rb"[^\x80-\xbf][\x80-\xbf]*", b"<%b>" % own), []
+    signs, found = [sign.encode("utf-8", "surrogatepass") for sign in f"<{word}>"], []
     for begin in range(len(signs)):
         number = 2166136261
         for end, sign in enumerate(signs[begin : begin + longest], begin + 1):

@@ -1,22 +1,17 @@
-"""Files of word vectors: word2vec's text and binary formats, GloVe's text, and fastText's models."""
+"""Files of word vectors: word2vec's text and binary formats, and GloVe's text."""
 
 import codecs
-import dataclasses
 import logging
-import struct
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn import functional as F
 
 from lmzoo.core.checksums import check_recorded
 from lmzoo.core.errors import UserError, pluralize, printable, shortened
 from lmzoo.core.files import BLOCK, NUMBER, Lookahead, decompressed, input_stream, non_utf8_format
 from lmzoo.core.memory import total_memory
-from lmzoo.words.vectors.fasttext import buckets_of
 from lmzoo.words.vectors.word_vectors import WordVectors
 
 log = logging.getLogger(__name__)
@@ -24,14 +19,11 @@ log = logging.getLogger(__name__)
 VECTORS = "vectors.bin"
 """The file of a run of ``lmzoo vectors``, in word2vec's binary format."""
 
-FASTTEXT = struct.pack("<i", 793712314)
-"""The first bytes of a model of fastText."""
-
 MOST_NUMBERS = 1 << 14
 """The most numbers of a vector that is read."""
 
-LONGEST_WORD, LONGEST_NGRAM = 1 << 16, 1 << 6
-"""The most bytes of a word, and characters of an n-gram of fastText: a word has their product of n-grams."""
+LONGEST_WORD = 1 << 16
+"""The most bytes of a word."""
 
 LONGEST_LINE = LONGEST_WORD + 32 * MOST_NUMBERS
 """In bytes."""
@@ -82,14 +74,12 @@ def read_vectors(path: Path) -> WordVectors:
             if isinstance(error, UserError):
                 raise
             form, advice = non_utf8_format(begin)
-            known = advice if form else "word2vec's formats, GloVe's text and fastText's models can be read"
+            known = advice if form else "word2vec's formats and GloVe's text can be read, as fastText's .vec"
             raise UserError(f"{file}: not a file of word vectors ({form or shortened(error)})", known) from None
 
 
 def _vectors(source: Lookahead, own: bool) -> WordVectors:
     """The vectors of a file in any of the formats; a ValueError for another one. Those of a run are binary."""
-    if source.peek(len(FASTTEXT)) == FASTTEXT:
-        return _fasttext(source)
     head = source.peek(LONGEST_LINE).partition(b"\n")[0].split()
     if len(head) != 2 or not (head[0] + head[1]).isdigit():
         return _text(source, None)
@@ -120,7 +110,7 @@ def _without_repeats(vectors: WordVectors, file: Path) -> WordVectors:
         log.warning("%s, vector %s: '%s' is a duplicate%s; the first vector of a word is used",
                     file, f"{repeated[0] + 1:,}", word, others)  # fmt: skip
     firsts = sorted(rows.values())
-    return dataclasses.replace(vectors, words=[vectors.words[row] for row in firsts], matrix=vectors.matrix[firsts])
+    return WordVectors([vectors.words[row] for row in firsts], vectors.matrix[firsts])
 
 
 def _numeric(line: bytes, width: int) -> bool:
@@ -173,49 +163,6 @@ def _binary(source: Lookahead, shape: tuple[int, int]) -> WordVectors:
 def _matrix(numbers: bytearray, width: int) -> np.ndarray:
     """(N, width) little-endian float32."""
     return np.frombuffer(numbers, "<f4").reshape(-1, max(1, width))
-
-
-def _fasttext(source: Lookahead) -> WordVectors:
-    """The words of a model of fastText, version 12, and the means of their vectors and those of their n-grams.
-
-    Little-endian: two int32, twelve int32 and a double of options, the dictionary, whether the matrix is quantised, its
-    shape as int64, and its float32: a row for each word, then for each bucket of n-grams. What follows is not read.
-    """
-    header, names = source.read_exactly(92), []
-    version, dim, *_, buckets, shortest, longest, _, _ = struct.unpack_from("<13id", header, 4)
-    entries, _, _, _, pruned = struct.unpack_from("<3i2q", header, 64)
-    if version != 12:
-        raise ValueError(f"fastText's version {version}, not 12")
-    if not 0 <= longest <= LONGEST_NGRAM:
-        raise ValueError(f"fastText's n-grams have {longest:,} characters, and 0 to {LONGEST_NGRAM} are read")
-    for _ in range(entries):
-        name = source.read_until(b"\0", LONGEST_WORD)
-        if not name:
-            raise ValueError("a word of fastText's model is empty")
-        if source.read_exactly(9)[8] == 0:  # a word, no label
-            names.append(name)
-    quantised, rows, width = struct.unpack("<?2q", source.read_exactly(17))
-    if quantised or pruned > 0:
-        raise ValueError("fastText's model is quantised, and only one that is not can be read")
-    if (rows, width) != (len(names) + buckets, dim) or dim < 1 or buckets < (longest > 0):
-        raise ValueError(f"fastText's matrix has {rows:,} x {width:,} numbers")
-    _check_shape(rows, width)
-    numbers, size = bytearray(), 4 * rows * width
-    while len(numbers) < size:
-        numbers += source.read_exactly(min(BLOCK, size - len(numbers)))
-    matrix = torch.from_numpy(_matrix(numbers, width))
-    if not matrix.isfinite().all():
-        raise ValueError("a number is not finite")
-
-    def mean(word: str | bytes, *own: int) -> Tensor | None:
-        parts = [] if word == b"</s>" or len(word) > LONGEST_WORD else buckets_of(word, shortest, longest, buckets)
-        where = [*own, *(len(names) + number for number in parts)]
-        return F.embedding_bag(torch.tensor([where]), matrix, mode="mean")[0] if where else None
-
-    vectors = np.empty((len(names), dim), np.float32)
-    for row, name in enumerate(names):
-        vectors[row] = mean(name, row)
-    return dataclasses.replace(_checked([*map(_decoded, names)], vectors), oov_vector=mean)
 
 
 def _decoded(word: bytes) -> str:

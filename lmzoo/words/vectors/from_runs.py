@@ -67,7 +67,7 @@ class Joined(Method):
 
     def start(self, corpus: Corpus, seed: int) -> None:
         super().start(corpus, seed)
-        parts = [read_vectors(Path(run)).with_words(self.words) for run in self.runs]
+        parts = [read_vectors(Path(run)) for run in self.runs]
         for run, part in zip(self.runs, parts, strict=True):
             has = sum(word in part.index for word in self.words)
             log.info("%s has vectors of %s of %s words", run, f"{has:,}", f"{len(self.words):,}")

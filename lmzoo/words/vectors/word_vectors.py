@@ -1,6 +1,6 @@
 """Words and their vectors, and the words nearest to a word."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError, nearest, shortened
-from lmzoo.corpus.vocabulary import EOS, UNK
 
 
 class NoVectorError(UserError, KeyError):
@@ -22,20 +21,15 @@ class NoVectorError(UserError, KeyError):
 class WordVectors:
     """V words, the most frequent first, and the (V, d) float32 matrix of their vectors.
 
-    As in gensim, ``word in vectors`` and ``vectors[word]`` are of a word as it is written; of fastText's models every
-    word has a vector.
+    As in gensim, ``word in vectors`` and ``vectors[word]`` are of a word as it is written.
 
         >>> vectors = lmzoo.load("outputs/pydoc/ppmi")
         >>> "list" in vectors, "zebra" in vectors, vectors["list"].shape
         (True, False, (200,))
-
-    Args:
-        oov_vector: the (d,) vector of a word that is not among them, where its characters give it one.
     """
 
     words: list[str]
     matrix: Tensor
-    oov_vector: Callable[[str], Tensor | None] = lambda word: None
 
     def __repr__(self) -> str:
         return f"<vectors of {len(self):,} words in {self.matrix.shape[1]} dimensions>"
@@ -44,17 +38,15 @@ class WordVectors:
         return len(self.words)
 
     def __contains__(self, word: object) -> bool:
-        return isinstance(word, str) and (word in self.index or self.oov_vector(word) is not None)
+        return word in self.index
 
     def __getitem__(self, word: str) -> np.ndarray:
         """The (d,) vector of a word; raise a `NoVectorError`, which is a KeyError, if it has none."""
         if not isinstance(word, str):
             raise TypeError(f"a word is a string, not {word!r}; the rows are those of `matrix`")
-        if (row := self.index.get(word)) is not None:
-            return self.matrix[row].cpu().numpy()
-        if (vector := self.oov_vector(word)) is None:
+        if (row := self.index.get(word)) is None:
             raise NoVectorError(f"'{shortened(word)}' has no vector", nearest(word, self.words))
-        return vector.cpu().numpy()
+        return self.matrix[row].cpu().numpy()
 
     def most_similar(self, word: str, number: int = 10) -> list[tuple[str, float]]:
         """The other words with the largest cosine to a word, and their cosines, nearest first.
@@ -83,16 +75,10 @@ class WordVectors:
     def _nearest(self, vector: Tensor, without: Sequence[str], number: int) -> list[tuple[str, float]]:
         """The words with the largest cosine to a (d,) vector."""
         cosines = self.unit @ unit(vector.to(self.unit))
-        rows = {row for word in without if (row := self.index.get(word)) is not None}
+        rows = {self.index[word] for word in without}
         cosines[[*rows]] = -torch.inf
         best = cosines.topk(max(0, min(number, len(self) - len(rows))))
         return [(self.words[row], cosine) for cosine, row in zip(*map(Tensor.tolist, best), strict=True)]
-
-    def with_words(self, words: Iterable[str]) -> "WordVectors":
-        """These vectors and, behind them, those that other words have, but `<unk>` and `<eos>`, which are no words."""
-        others = dict.fromkeys(word for word in words if self.row(word) is None and word not in (UNK, EOS))
-        new = {word: vector for word in others if (vector := self.oov_vector(word)) is not None}
-        return WordVectors([*self.words, *new], torch.vstack([self.matrix, *new.values()])) if new else self
 
     @cached_property
     def index(self) -> dict[str, int]:

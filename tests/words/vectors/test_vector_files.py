@@ -1,16 +1,13 @@
 """Files of word vectors that ask for more memory or time than they have bytes."""
 
-import struct
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-from test_fasttext_model import MATRIX, model
 
 from lmzoo.core.errors import UserError
-from lmzoo.words.vectors.formats import FASTTEXT, read_vectors
+from lmzoo.words.vectors.formats import read_vectors
 
 READ = """
 import resource, sys
@@ -39,7 +36,7 @@ def read_apart(*files: Path) -> tuple[list[str], int]:
 @pytest.mark.parametrize("module", ["gzip", "backports.zstd"])
 def test_what_unpacks_out_of_proportion_is_refused(module: str, tmp_path: Path):
     files, open_packed = [], pytest.importorskip(module).open
-    for head, block in ((b"", b"a 1 2\n"), (b"9999999 2\n", b"\n"), (b"9 2\n", b"0"), (FASTTEXT, b"0")):
+    for head, block in ((b"", b"a 1 2\n"), (b"9999999 2\n", b"\n"), (b"9 2\n", b"0")):
         files.append(tmp_path / str(len(files)))
         with open_packed(files[-1], "wb") as stream:
             stream.write(head)
@@ -77,30 +74,3 @@ def test_a_header_that_promises_more_than_the_machine_has(tmp_path: Path):
     (tmp_path / "v").write_bytes(b"9999999999999 300\na 1\n")
     with pytest.raises(UserError, match="9,999,999,999,999 vectors of 300 numbers need more than the memory"):
         read_vectors(tmp_path / "v")
-
-
-def renamed(word: bytes, **options: object) -> bytes:
-    """A model of fastText with another word."""
-    return model(**options).replace(b"Sun\0", word + b"\0")
-
-
-def test_n_grams_of_fasttext_without_measure_are_refused(tmp_path: Path):
-    for data, problem in (
-        (renamed(b"a" * 3000, lengths=(1, 3000)), "n-grams have 3,000 characters, and 0 to 64 are read"),
-        (renamed(b"Sun", lengths=(-1, -1), buckets=0, matrix=MATRIX[:3]), "n-grams have -1 characters"),
-        (renamed(b"Sun", lengths=(0, 0), buckets=-1, matrix=MATRIX[:2]), "matrix has 2 x 4 numbers"),
-        (renamed(b"a" * 300_000), "has more than 65,536 bytes"),
-        (renamed(b""), "a word of fastText's model is empty"),
-        (model().replace(struct.pack("<2q", *MATRIX.shape), struct.pack("<2q", 1 << 40, 4)), "matrix has"),
-    ):
-        (tmp_path / "m").write_bytes(data)
-        with pytest.raises(UserError, match=problem):
-            read_vectors(tmp_path / "m")
-
-
-def test_the_vectors_of_many_n_grams_are_added_without_a_copy_of_each(tmp_path: Path):
-    matrix = np.ones((len(MATRIX), 400), "<f4")
-    (tmp_path / "m").write_bytes(renamed(b"ab" * 5000, matrix=matrix, lengths=(1, 64)))
-    told, grown = read_apart(tmp_path / "m")
-    assert told == ["3"]
-    assert grown < 300  # 1 GiB for 640,000 vectors

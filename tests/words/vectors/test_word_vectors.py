@@ -53,10 +53,3 @@ def test_gensim_agrees():
         (VECTORS.analogy("king", "man", "woman", 3), theirs.most_similar(["king", "woman"], ["man"], topn=3)),
     ):
         assert ours == [(word, pytest.approx(value, abs=1e-5)) for word, value in other]
-
-
-def test_words_of_characters_have_vectors_where_the_model_gives_them():
-    own = WordVectors(["a"], torch.ones(1, 2), oov_vector=lambda word: torch.tensor([1.0, 0.0]))
-    assert "b" in own
-    assert own["b"].tolist() == [1, 0]
-    assert own.most_similar("b") == [("a", pytest.approx(0.5**0.5))]
