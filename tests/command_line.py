@@ -89,8 +89,7 @@ def command(*arguments: str, main: Callable[[], int] = train_command.main, termi
 
 def configuration(run_dir: Path, *overrides: str, command: str = "train") -> dict[str, Any]:
     """What the command ``lmzoo train OVERRIDES run_dir=RUN_DIR`` trains, or another command that makes runs."""
-    options = copy.deepcopy(_composed(command, overrides)) | {"run_dir": str(run_dir)}
-    return {name: value for name, value in options.items() if name != "stages"}  # each is a run by itself
+    return copy.deepcopy(_composed(command, overrides)) | {"run_dir": str(run_dir)}
 
 
 def train(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -45,8 +45,6 @@ EXAMPLES = {
 
   Every run has a folder under outputs: results.json, train.log, and files with the model's labels.""",
 }
-STAGES = """options of each stage before the last, such as [{model: {states: 8192}}]. Each stage is a run; `previous` in
-an option, such as model.parent or trainer.from, is the run of the previous stage."""
 FLAGS = """
   --cfg job        print the configuration instead of running
   -m, --multirun   sweep over comma-separated values
@@ -76,7 +74,7 @@ def options_help(command: str, config: DictConfig, folders: Sequence[Path] = (CO
             lines += textwrap.wrap(f"{group}: {', '.join(names)}", width, subsequent_indent="  ")
     lines += ["", "Options, set with key=value; current values and descriptions:", ""]
     single = {key: value for key, value in groups.items() if not isinstance(value, dict)}
-    lines += _table(single, "", {"stages": STAGES} | _sentences(entries("command")[command]), width)
+    lines += _table(single, "", _sentences(entries("command")[command]), width)
     for group, options in groups.items():
         if isinstance(options, dict):
             name = options.pop("name", "default")

@@ -20,7 +20,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.types import OverrideType
 from hydra.errors import HydraException
 from hydra.types import RunMode
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from lmzoo.cli.help import help_text
@@ -35,7 +35,7 @@ from lmzoo.cli.overrides import (
     parse,
 )
 from lmzoo.cli.start import exit_on_interrupt
-from lmzoo.core.configs import CONFIGS, flatten
+from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import sha256
 from lmzoo.runs.listing import LATEST, find
@@ -45,10 +45,6 @@ if TYPE_CHECKING:
 
 INHERITED = "inherited"
 """The group of options inherited from other runs, which override defaults and are overridden by the command line."""
-
-STAGES, PREVIOUS = "stages", "previous"
-"""The option with the stages of a run before the last one, and the value that stands for the run of the previous
-stage, or null in the first."""
 
 Compose = Callable[[Sequence[str]], DictConfig]
 """A function that composes a configuration from overrides, Hydra's own included."""
@@ -96,15 +92,8 @@ def run_hydra(job: Job, config_name: str, line: Sequence[str] | None = None) -> 
             fixed = {o.key_or_group for o in map(parse, arguments.overrides) if not o.is_sweep_override()}
             chosen = [given for given in settings.overrides.task if parse(given).key_or_group not in fixed]
         names_given = [parse(override).key_or_group for override in settings.overrides.task]
-        outcome = previous = None
-        for stage in _stages(config):
-            given, staged = _staged(config, stage, previous, compose)
-            parsed = _configuration(staged, given, names.__getitem__, compose)
-            previous = str(parsed["run_dir"])
-            outcome = job(partial(train, parsed, names_given), previous, number, chosen)
-            if outcome is None:
-                break
-        return outcome
+        parsed = _configuration(config, names.__getitem__, compose)
+        return job(partial(train, parsed, names_given), str(parsed["run_dir"]), number, chosen)
 
     more = ("multirun", "cfg", "info", "hydra_help", "version", "experimental_rerun")  # than composition
     by_hydra = any(getattr(arguments, flag, None) for flag in more) or any("hydra" in o for o in arguments.overrides)
@@ -197,36 +186,6 @@ def _is_unreported(record: logging.LogRecord) -> bool:
     return "float-castable. Got 'None'" not in record.getMessage()
 
 
-def _stages(config: DictConfig) -> list[dict[str, Any]]:
-    """The settings of each stage of a run, none for the last, besides the command line.
-
-    Earlier stages use their default folders; if ``run_dir`` is set, ``RUN-stage-1`` and so on.
-    """
-    stages, run_dir = config.get(STAGES, OmegaConf.create([])), config.run_dir
-    if not isinstance(stages, ListConfig) or not all(isinstance(stage, DictConfig) for stage in stages):
-        raise UserError(f"{STAGES}: must be a list of groups", "write it as stages=[{model:{states:1024}}]")
-    settings = [flatten(OmegaConf.to_container(stage)) for stage in stages]
-    folders = [{"run_dir": f"{run_dir}-stage-{number}"} if run_dir else {} for number in range(1, len(stages) + 1)]
-    return [*(stage | folder for stage, folder in zip(settings, folders, strict=True)), {}]
-
-
-def _staged(
-    config: DictConfig, stage: dict[str, Any], previous: str | None, compose: Compose
-) -> tuple[list[str], DictConfig]:
-    """The overrides and the configuration of a stage, with `PREVIOUS` replaced by the folder ``previous``."""
-    given = list(HydraConfig.get().overrides.task)
-    if not config.get(STAGES):
-        return given, config
-    given += [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in stage.items()]
-    try:
-        options = flatten(OmegaConf.to_container(compose(given)))
-        folder = json.dumps(previous, ensure_ascii=False)
-        given += [f"{key}={folder}" for key, value in options.items() if value == PREVIOUS]
-        return given, compose(given)
-    except UserError as error:
-        raise UserError(f"{STAGES}: {error.problem}", error.advice) from None
-
-
 class _Names(dict[str, str]):
     """The paths of runs by abbreviation, cached, so that they stay fixed while a sweep adds runs."""
 
@@ -238,13 +197,10 @@ class _Names(dict[str, str]):
         return self[name]
 
 
-def _configuration(
-    config: DictConfig, given: Sequence[str], names: Callable[[str], str], compose: Compose
-) -> "Configuration":
+def _configuration(config: DictConfig, names: Callable[[str], str], compose: Compose) -> "Configuration":
     """The configuration of a job, with the options inherited from other runs.
 
     Args:
-        given: the overrides of the job.
         names: maps an abbreviation to the path of a run.
     """
     from lmzoo.runs.configuration import Configuration, inherited_options
@@ -253,12 +209,12 @@ def _configuration(
     if INHERITED in HydraConfig.get().runtime.choices and (groups := inherited_options(settings, names)):
         source = sha256(json.dumps(groups).encode())
         ConfigStore.instance().store(source, groups, INHERITED, "_global_")
-        settings = _resolved(compose([*given, f"{INHERITED}={source}"]))
+        settings = _resolved(compose([*HydraConfig.get().overrides.task, f"{INHERITED}={source}"]))
     return Configuration.from_command(settings, names)
 
 
 def _resolved(config: DictConfig) -> Any:
-    own = [str(name) for name in config if name not in (STAGES, "hydra")]
+    own = [str(name) for name in config if name != "hydra"]
     return OmegaConf.to_container(OmegaConf.masked_copy(config, own), resolve=True)
 
 

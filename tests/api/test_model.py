@@ -1,6 +1,7 @@
 """A trained model in a notebook."""
 
 import math
+import shutil
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -217,3 +218,10 @@ def test_a_frame_of_runs_is_the_table_of_compare(run: Path, tmp_path: Path):
     assert "seed" not in frame.columns
     with pytest.raises(UserError, match="nowhere: no runs found"):
         lmzoo.compare(["nowhere"])
+
+
+@pytest.mark.usefixtures("folder")
+def test_it_says_which_run_a_beginning_stands_for(run: Path, caplog: pytest.LogCaptureFixture):
+    shutil.copytree(run, "outputs/small")
+    lmzoo.load("outputs/sma")
+    assert "outputs/sma is outputs/small" in caplog.text
