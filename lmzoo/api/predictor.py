@@ -123,7 +123,7 @@ class Predictor:
         return math.exp(questions.ask(self.model, self.vocabulary, pattern, given).logprob)
 
     def fill(self, text: str, k: int = 5, *, samples: int = 0, seed: int = 0) -> questions.Filled:
-        """The likeliest words of each gap of a sentence, and its likeliest joint fillings; exact for HMMs.
+        """The likeliest words of each gap of a sentence, exact for HMMs, and joint fillings found by a beam search.
 
         >>> hmm.fill("the ___ of").best
         [...]

@@ -67,7 +67,7 @@ class Filled(NamedTuple):
     Attributes:
         logprob: log p of the sentence in nats, all fillings together.
         gaps: the likeliest words of each gap with their probabilities; None for a gap of any number of words.
-        best: the likeliest joint fillings, as whole sentences, with their probabilities given the rest.
+        best: the likeliest joint fillings that a beam search finds, as whole sentences, with their probabilities.
         samples: independent draws of whole sentences.
     """
 
@@ -88,8 +88,6 @@ def fill(
         if wrong := unfit(number, Count):
             raise UserError(f"{name}={number}: must be {wrong}")
     found = questions.fill(model, Pattern.parse(text, vocabulary, "text"), k, samples=samples, seed=seed)
-    if not found.exact:
-        log.warning("the joint fillings are too many to compare all; those shown are the best of a beam search")
     gaps = []
     for p in reversed(found.gaps) if vocabulary.form.reverse else found.gaps:
         best = None if p is None else p.topk(min(k, int((p > 0).sum())))

@@ -15,8 +15,8 @@ def main() -> int:
     parser = CommandParser(
         "fill",
         ". Prints the most likely words of each gap, given all other words, and the "
-        "most likely joint fillings, with their probabilities. ___ is a gap of one word, [a|b] one of several words, "
-        "and one … may stand for any number of words; & 10..15 limits the number of words.",
+        "most likely joint fillings that a beam search finds, with their probabilities. ___ is a gap of one word, "
+        "[a|b] one of several words, and one … may stand for any number of words; & 10..15 limits the number of words.",
         'example: lmzoo fill outputs/ptb/hmm "the ___ of the company ___ sharply"',
     )
     parser.add_run("outputs/ptb/hmm")

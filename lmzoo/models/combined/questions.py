@@ -13,7 +13,6 @@ from lmzoo.models.hmm.inference.product import Product
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.patterns import Pattern
 from lmzoo.protocol.sampling import Candidate, Decoding, beam_search
-from lmzoo.protocol.search import likeliest
 
 
 class Answer(NamedTuple):
@@ -56,9 +55,7 @@ class Fillings(NamedTuple):
     gaps: list[Tensor | None]
     """For each gap the (V,) probabilities of its word; None for a gap of any number of words."""
     best: list[Candidate]
-    """The likeliest sentences with all gaps filled, the best first, and log p(sentence | text)."""
-    exact: bool
-    """Whether these are known to be the best; else a beam search found them."""
+    """The likeliest sentences with all gaps filled that a beam search finds, and log p(sentence | text)."""
     samples: list[list[int]]
     """Independent draws of sentences."""
 
@@ -86,11 +83,10 @@ def fill(model: LanguageModel, pattern: Pattern, k: int, *, samples: int = 0, se
         raise UserError(f"'{pattern.text}': has probability 0 under this model, however it is filled")
     counts = aligned.word_counts()
     constrained = Constrained(matching)
-    best = likeliest(constrained, k)
-    found = beam_search(constrained, max(k, BEAM), LONGEST)[:k] if best is None else best
+    best = beam_search(constrained, max(k, BEAM), LONGEST)[:k]
     marginals = [counts[gap] if of_a_word else None for gap, of_a_word in gaps]
     drawn = constrained.sentences(samples, seed, Decoding())
-    return Fillings(matching.logprob, marginals, found, best is not None, drawn)
+    return Fillings(matching.logprob, marginals, best, drawn)
 
 
 BEAM, LONGEST = 50, 200
