@@ -185,8 +185,6 @@ LOGPROBS = torch.tensor([[0.1, 0.4, 0.05, 0.25, 0.2], [0.9, 0.0, 0.02, 0.05, 0.0
         (Decoding(top_p=0.4), [{1}, {0}]),
         (Decoding(top_p=0.95), [{0, 1, 3, 4}, {0, 3}]),
         (Decoding(top_k=3, top_p=0.7), [{1, 3}, {0}]),  # 0.65 of 0.85, 0.9 of 0.98
-        (Decoding(typical=0.4), [{3, 4}, {0}]),  # H is 1.41: -log p is 1.39 for 3, 1.61 for 4
-        (Decoding(typical=0.5), [{1, 3, 4}, {0}]),  # 0.92 for 1 is nearer than 2.30 for 0
     ],
 )
 def test_words_that_may_be_drawn(decoding: Decoding, kept: list[set[int]]):
@@ -303,7 +301,7 @@ def test_arguments_that_cannot_be():
     for temperature in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(ValueError, match="must be positive and finite"):
             Decoding(temperature=temperature)
-    for wrong in ({"top_k": 0}, {"top_p": 0.0}, {"top_p": 1.5}, {"typical": math.nan}, {"repetition": 0.9}):
+    for wrong in ({"top_k": 0}, {"top_p": 0.0}, {"top_p": 1.5}, {"repetition": 0.9}):
         with pytest.raises(ValueError, match="must be"):
             Decoding(**wrong)
     for width, longest in ((0, 1), (1, 0)):
