@@ -88,8 +88,7 @@ class Predictor:
             pattern: see `lmzoo.protocol.patterns`; exact if the model is an HMM.
             length: a number of words, or bounds such as ``"10..15"``.
             guide: an HMM of the same vocabulary that guides a model of another kind (Ctrl-G, Zhang et al. 2024).
-            decoding: ``temperature``, ``top_k``, ``top_p``, ``repetition``; see
-                `lmzoo.protocol.sampling.Decoding`.
+            decoding: ``temperature``, ``top_k``, ``top_p``; see `lmzoo.protocol.sampling.Decoding`.
         """
         names = {field.name for field in fields(Decoding)}
         if unfamiliar := sorted(decoding.keys() - names):

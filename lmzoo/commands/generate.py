@@ -103,8 +103,6 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
         default=1.0,
         help="nucleus sampling: from the fewest words with this total probability (1)",
     )
-    about = "repetition penalty: multiplies log p of words already in the text; above 1: fewer repetitions (1)"
-    parser.add_argument("--repetition", type=float, default=1.0, help=about)
     parser.add_argument("--no-unknown", action="store_true", help="exclude <unk> and renormalize")
     about = "print the most likely sentences found by beam search of this width; … marks those cut at --tokens"
     parser.add_number("--beam", Size, about)
@@ -123,7 +121,7 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
         advice = error.advice and error.advice.replace("top_k=1", "--top-k 1")
         raise UserError(f"--{error.problem}".replace("_", "-", 1), advice) from None
     if options.beam and (decoding != Decoding() or options.samples > 1 or options.sentences):
-        left_out = "--samples, --sentences, --temperature, --top-k, --top-p and --repetition"
+        left_out = "--samples, --sentences, --temperature, --top-k and --top-p"
         raise UserError("--beam does not sample", f"leave out {left_out}")
     options.matching = any(option is not None for option in (options.pattern, options.length, options.guide))
     if options.matching and (options.condition or options.sentences):

@@ -23,14 +23,12 @@ from lmzoo.protocol.reader import Reader
 class Decoding:
     """Modifications of the distribution from which words are sampled; none by default.
 
-    The penalty is applied first, then the temperature, then each truncation in this order; ``top_k=1`` is greedy.
+    The temperature is applied first, then each truncation in this order; ``top_k=1`` is greedy.
 
     Attributes:
         temperature: τ; p is replaced by p(x)^(1/τ) / Σ p^(1/τ).
         top_k: only the k likeliest words (Fan et al. 2018).
         top_p: the smallest set of likeliest words with this total probability (Holtzman et al. 2020).
-        repetition: factor of at least 1 for log p of words already in the text (after Keskar et al. 2019); `<eos>` is
-            exempt, and with ``context="sentence"`` only the sentence counts.
 
     Raises: UserError if a value is invalid.
     """
@@ -38,7 +36,6 @@ class Decoding:
     temperature: float = 1.0
     top_k: int | None = None
     top_p: float = 1.0
-    repetition: float = 1.0
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -50,22 +47,14 @@ class Decoding:
             raise UserError(f"temperature={self.temperature}: must be positive and finite", advice)
         if self.top_k is not None and self.top_k < 1:
             raise UserError(f"top_k={self.top_k}: must be at least 1")
-        if not 1 <= self.repetition < math.inf:
-            raise UserError(f"repetition={self.repetition}: must be at least 1 and finite")
         if not 0 < self.top_p <= 1:
             raise UserError(f"top_p={self.top_p}: must be above 0 and at most 1")
 
-    def weights(self, logprobs: Tensor, said: Tensor | None = None) -> Tensor:
-        """(B, V) log-probabilities in nats -> (B, V) unnormalized sampling probabilities; float64 if modified.
-
-        Args:
-            said: (B, V) bool, words that ``repetition`` applies to; None: none.
-        """
+    def weights(self, logprobs: Tensor) -> Tensor:
+        """(B, V) log-probabilities in nats -> (B, V) unnormalized sampling probabilities; float64 if modified."""
         if self == Decoding():
             return logprobs.exp()
         logprobs = logprobs.double()
-        if said is not None:
-            logprobs = logprobs.where(~said, self.repetition * logprobs)
         p = ((logprobs - logprobs.amax(1, keepdim=True)) / self.temperature).exp()
         if self.top_k is not None and self.top_k < p.shape[1]:
             likeliest = p.topk(self.top_k, dim=1)
@@ -146,9 +135,6 @@ def sample(
         raise ValueError("give either tokens or sentences")
     decoding = decoding or Decoding()
     randoms = [torch.Generator().manual_seed(seed + number) for number in range(samples)]
-    said = torch.zeros(samples, model.vocabulary_size, dtype=torch.bool) if decoding.repetition > 1 else None
-    if said is not None and prompt is not None:
-        said[:, prompt] = True
     length, ends = torch.zeros(samples), torch.zeros(samples)
     conditions = None if condition is None else torch.full((samples,), condition)
     drawn, scores, device = [], [], model.device
@@ -163,17 +149,13 @@ def sample(
         while len(drawn) < (tokens or math.inf) and (sentences is None or bool((ends < sentences).any())):
             logprobs, begun = _next(model, state, allowed)  # (S, V)
             uniform = torch.cat([torch.rand(1, 1, generator=random, dtype=torch.float64) for random in randoms])
-            token = draw(decoding.weights(logprobs, said), uniform)
+            token = draw(decoding.weights(logprobs), uniform)
             drawn.append(token)
             scores.append(logprobs.gather(1, token).double())
             state = model.end_step(token[:, 0].to(device), begun)
             ended = token[:, 0] == EOS_ID
-            if said is not None:
-                said.scatter_(1, token, True)[:, EOS_ID] = False
             if context == "sentence" and bool(ended.any()):
                 state = where_rows(ended.to(device), initial_state(model, samples, conditions), state)
-                if said is not None:
-                    said[ended] = False
             if sentences is not None:
                 ends += ended
                 length = (length + 1).where(~ended & (ends < sentences), 0)

@@ -60,9 +60,9 @@ def test_the_likeliest_sentences_and_which_of_them_are_cut(run: Path):
 
 def test_whole_sentences_and_rules(run: Path):
     model, vocabulary = load(run)
-    decoding = Decoding(repetition=1.5)
+    decoding = Decoding(temperature=0.7)
     drawn = sample(model, None, 4, context="sentence", decoding=decoding, samples=2, sentences=3).each()
-    options = ["--sentences", "3", "--samples", "2", "--seed", "4", "--repetition", "1.5"]
+    options = ["--sentences", "3", "--samples", "2", "--seed", "4", "--temperature", "0.7"]
     lines = command(str(run), *options, main=generate.main).out.splitlines()
     assert [len(lines), lines[3]] == [7, ""]
     for text, (tokens, _) in zip((lines[:3], lines[4:]), drawn, strict=True):
@@ -113,7 +113,6 @@ def test_a_run_that_is_not_finished_is_called_so(run: Path, tmp_path: Path):
         (["--beam", "2", "--top-k", "3"], "--beam does not sample; leave out"),
         (["--beam", "2", "--sentences", "3"], "--beam does not sample; leave out"),
         (["--tokens", "2", "--sentences", "3"], "--sentences: not allowed with argument --tokens"),
-        (["--repetition", "0.5"], "--repetition=0.5: must be at least 1 and finite"),
         (["--words", "3"], "unrecognized arguments: --words 3; see --help"),
         (["--topk", "3"], "unrecognized arguments: --topk 3; did you mean '--top-k'?"),
         (["w1 w2"], "unrecognized arguments: w1 w2; is it text for --prompt?"),

@@ -139,33 +139,6 @@ def test_words_that_are_not_allowed_are_never_drawn_and_the_others_keep_their_ra
         sample(Bigrams(), 1, seed=0, context="stream", allowed=nowhere)
 
 
-@pytest.mark.parametrize("context", ["stream", "sentence"])
-def test_words_of_the_text_are_repeated_less(context: Context):
-    logprobs, theta = torch.tensor([0.1, 0.2, 0.3, 0.4]).log(), 1.7
-    texts = sample(
-        Always(), 8, 3, context=context, decoding=Decoding(repetition=theta), samples=4000, prompt=torch.tensor([2])
-    ).tokens
-    found, expected, variance = torch.zeros(4), torch.zeros(4), torch.zeros(4)
-    for text in texts.tolist():
-        said = {2}
-        for word in text:
-            p = torch.tensor([float(logprobs[w]) * (theta if w in said else 1) for w in range(4)]).exp()
-            p /= p.sum()
-            expected, variance = expected + p, variance + p * (1 - p)
-            found[word] += 1
-            said = set() if word == 0 and context == "sentence" else said | ({word} - {0})
-    assert ((found - expected).abs() < 4 * variance.sqrt()).all()
-
-
-class Always(WindowModel):
-    """Who gives four words the same probabilities always."""
-
-    vocabulary_size, order = 4, 2
-
-    def next_logprobs(self, context: Tensor) -> Tensor:
-        return torch.tensor([0.1, 0.2, 0.3, 0.4]).log().expand(len(context), -1)
-
-
 def test_scores_are_the_model_s_own_whatever_the_decoding():
     texts = sample(Bigrams(), 50, seed=0, context="stream", decoding=Decoding(temperature=3.0, top_k=3), samples=3)
     for tokens, logprobs in zip(texts.tokens, texts.logprobs, strict=True):
@@ -301,7 +274,7 @@ def test_arguments_that_cannot_be():
     for temperature in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(ValueError, match="must be positive and finite"):
             Decoding(temperature=temperature)
-    for wrong in ({"top_k": 0}, {"top_p": 0.0}, {"top_p": 1.5}, {"repetition": 0.9}):
+    for wrong in ({"top_k": 0}, {"top_p": 0.0}, {"top_p": 1.5}):
         with pytest.raises(ValueError, match="must be"):
             Decoding(**wrong)
     for width, longest in ((0, 1), (1, 0)):
