@@ -69,7 +69,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def add_run(self, example: str, what: str = "a run directory or an ARPA file") -> None:
         """Add the run directory, always the first argument: ``run``."""
-        shorter = "or a prefix of its path, its number in the table of lmzoo compare, or LATEST"
+        shorter = "or a prefix of its path, or LATEST"
         self.add_argument("run", action=RunFolder, help=f"{what}, such as {example}; {shorter}")
         self.add_plugins()
 

@@ -68,12 +68,10 @@ def run_jobs(command: str) -> int:
 
 def _compare(done: list[Path]) -> None:
     """Compare the runs of a sweep, on the terminal and in a file next to them; word vectors have no such table."""
-    from lmzoo.reports.comparison import as_csv, as_text, collect, groups, number
+    from lmzoo.reports.comparison import as_csv, as_text, collect, groups
 
     entries, _ = collect(done)
     if entries:
-        print("\n" + as_text(tables := groups(entries)))
-        if problem := number(tables):
-            print(printable(problem), file=sys.stderr)
+        print("\n" + as_text(groups(entries)))
         table = Path(os.path.commonpath([folder.absolute().parent for folder in done]), "sweep.csv")
         write_output(table, as_csv(groups(entries, seeds=True)), followed=False)

@@ -22,7 +22,7 @@ from lmzoo.models.combined.mixture import mixture_weights
 from lmzoo.protocol.difference import bootstrap, by_frequency, by_word
 from lmzoo.protocol.lines import known_words, scored
 from lmzoo.protocol.perplexity import Score, text_logprobs, validated
-from lmzoo.reports.comparison import as_csv, as_text, collect, groups, number
+from lmzoo.reports.comparison import as_csv, as_text, collect, groups
 from lmzoo.reports.plot import picture
 from lmzoo.reports.reading import Times, surprisal
 from lmzoo.reports.table import aligned, cell, csv_bytes
@@ -310,7 +310,6 @@ def main() -> int:
     tables = groups(entries, arguments.seeds)
     if tables:
         print(as_text(tables))
-        warn(number(tables))
     for folder, reason in others.items():
         inform(f"{folder}: {reason}")
     if arguments.csv:

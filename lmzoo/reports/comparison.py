@@ -1,6 +1,5 @@
 """Comparison of runs: differing options, and figures."""
 
-import itertools
 import json
 import math
 import statistics
@@ -16,7 +15,6 @@ from lmzoo.reports.table import aligned, csv_bytes
 from lmzoo.runs.configuration import short_names
 from lmzoo.runs.directory import Run
 from lmzoo.runs.kinds import LABELS, WORD_VECTORS, Kind, kind_of
-from lmzoo.runs.listing import TABLE, write_list
 from lmzoo.runs.results import perplexities
 
 MOST_OPTIONS = 8
@@ -226,21 +224,14 @@ def _mean(values: Sequence[Any]) -> Any:
     return values[0] if len(set(values)) == 1 else statistics.fmean(values)
 
 
-def number(tables: Sequence[Group]) -> str | None:
-    """Number the rows as in `as_text`, for use in commands. Returns: a warning if that fails."""
-    return write_list(TABLE, [row.entries[0].folder for group in tables for row in group.rows])
-
-
 def as_text(tables: Sequence[Group]) -> str:
-    """Format tables as text, with row numbers."""
+    """Format tables as text."""
     rows = [row for group in tables for row in group.rows]
     notes = [note for name, note in _NOTES.items() if any(row.figures[name] is not None for row in rows)]
-    begins = itertools.accumulate((len(group.rows) for group in tables), initial=1)
-    shown = [_table(group, begin) for group, begin in zip(tables, begins, strict=False)]
-    return "\n\n".join([*shown, *notes])
+    return "\n\n".join([*map(_table, tables), *notes])
 
 
-def _table(group: Group, begin: int) -> str:
+def _table(group: Group) -> str:
     shown = dict(list(group.options.items())[:MOST_OPTIONS])
     several = any(len(row.entries) > 1 for row in group.rows)
     always = () if group.kind is LABELS else [name for name in FIGURES if not name.endswith(("_bits", "_per_word"))]
@@ -253,8 +244,7 @@ def _table(group: Group, begin: int) -> str:
         run = f"{row.entries[0].folder}{f' and {len(row.entries) - 1} more' if len(row.entries) > 1 else ''}"
         cells.append([*options, *([str(len(row.entries))] if several else []), *figures, run])
     cells = [[printable(cell) for cell in line] for line in cells]
-    cells = [[str(begin + row - 1) if row else "#", *line] for row, line in enumerate(cells)]
-    lines = [printable(group.title), *aligned(cells, left=[len(header)])]
+    lines = [printable(group.title), *aligned(cells, left=[len(header) - 1])]
     if more := len(group.options) - len(shown):
         lines.append(f"{more} more options differ; --csv FILE has them all")
     return "\n".join(lines)

@@ -1,11 +1,12 @@
 """Runs on disk, and their abbreviations on the command line."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 
-from lmzoo.core.errors import UserError, shortened
+from lmzoo.core.errors import UserError
 from lmzoo.core.files import write_output
 
 CONFIG = "config.yaml"
@@ -17,9 +18,6 @@ OUTPUTS = Path("outputs")
 LATEST = OUTPUTS / "LATEST"
 """The file with the path of the run that was finished last."""
 
-TABLE = OUTPUTS / ".compared"
-"""The file with the paths of the runs in the last table of ``lmzoo compare``."""
-
 
 def below(folder: Path) -> list[Path]:
     """The runs at any depth in a folder, which may itself be one; hidden folders are skipped."""
@@ -27,40 +25,23 @@ def below(folder: Path) -> list[Path]:
     return [file.parent for file in files if not str(file.relative_to(folder)).startswith(".")]
 
 
-def write_list(file: Path, runs: Iterable[Path]) -> str | None:
-    """Write paths to `LATEST` or `TABLE` if `OUTPUTS` exists. Returns: a warning if that fails."""
-    if not file.parent.is_dir():
-        return None
-    try:
-        write_output(file, b"\0".join(map(os.fsencode, runs)), followed=False)
-    except UserError as error:
-        return f"{error.problem}, so that {'numbers are' if file == TABLE else 'LATEST is'} as before"
-    return None
+def write_latest(run: Path) -> None:
+    """Write a path to `LATEST`, which stays as before if that fails."""
+    with suppress(UserError):
+        write_output(LATEST, os.fsencode(run), followed=False)
 
 
 def find(name: str) -> Path:
-    """Resolve the name of a run or file on a command line; raise a UserError if it is ambiguous or no such row.
+    """Resolve the name of a run or file on a command line; raise a UserError if it is ambiguous.
 
     Args:
-        name: a path; ``LATEST``; a row number of the last table of ``lmzoo compare``; or a unique prefix of a run's
-            path with or without ``outputs/`` and the corpus.
+        name: a path; ``LATEST``; or a unique prefix of a run's path with or without ``outputs/`` and the corpus.
     """
     path = Path(name)
-    if name in (LATEST.name, str(LATEST)) and (latest := _recorded(LATEST)) and _is_run(latest[0]):
-        return latest[0]
+    if name in (LATEST.name, str(LATEST)) and (latest := _latest()) and _is_run(latest):
+        return latest
     if path.exists():
         return path
-    if name.isdecimal():
-        rows = _recorded(TABLE)
-        if not rows:
-            raise UserError(f"{name}: {OUTPUTS} has no table of lmzoo compare", "print it, or name the folder of a run")
-        if not 0 < int(name) <= len(rows):
-            raise UserError(f"{name}: the table of lmzoo compare has {len(rows)} rows", "print it again")
-        if not _is_run(run := rows[int(name) - 1]):
-            raise UserError(
-                f"{name}: {shortened(str(run))} is not a run any more", "print the table of lmzoo compare again"
-            )
-        return run
     names = _names(path)
     whole = [run for run, called in names.items() if str(path) in called]
     begun = whole or [run for run, called in names.items() if any(one.startswith(str(path)) for one in called)]
@@ -89,12 +70,12 @@ def nearest(path: Path) -> Path | None:
     return runs[close[0]] if close else None
 
 
-def _recorded(file: Path) -> list[Path]:
-    """The paths written by `write_list`; empty if the file cannot be read."""
+def _latest() -> Path | None:
+    """The path written by `write_latest`; None if the file cannot be read."""
     try:
-        return [Path(os.fsdecode(run)) for run in file.read_bytes().split(b"\0")]
+        return Path(os.fsdecode(LATEST.read_bytes()))
     except OSError:
-        return []
+        return None
 
 
 def _is_run(folder: Path) -> bool:

@@ -20,7 +20,7 @@ from lmzoo.runs.configuration import Configuration
 from lmzoo.runs.directory import Run
 from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL, summary
 from lmzoo.runs.lineage import leakage_warnings
-from lmzoo.runs.listing import LATEST, OUTPUTS, write_list
+from lmzoo.runs.listing import OUTPUTS, write_latest
 from lmzoo.runs.log import logging_to
 from lmzoo.runs.provenance import origins
 from lmzoo.training.progress import Progress
@@ -137,7 +137,7 @@ def train(config: Configuration, given: Collection[str] = ()) -> dict[str, Any]:
             _publish(run.config(), results, learner, board)
             run.finish(results, *learner.unsealed)
             if OUTPUTS.absolute() in run.path.absolute().parents:
-                write_list(LATEST, [run.path])
+                write_latest(run.path)
     if ranks.is_main():
         print(printable(kind.summary(results), "\n"))  # the log contains the warnings
     return results

@@ -73,7 +73,7 @@ def test_a_failing_job_stops_nothing_and_alone_is_tried_again(monkeypatch: pytes
     for row, line in zip(rows, listed, strict=True):
         assert row[-1] == line["run"]
         perplexity = json.loads((Path(row[-1]) / "results.json").read_text())["perplexity"]
-        assert row[3:5] == [f"{perplexity['valid']:.2f}", f"{perplexity['test']:.2f}"]
+        assert row[2:4] == [f"{perplexity['valid']:.2f}", f"{perplexity['test']:.2f}"]
         assert (float(line["valid"]), float(line["test"])) == (perplexity["valid"], perplexity["test"])
     assert float(listed[0]["valid"]) <= float(listed[1]["valid"])
 

@@ -97,7 +97,7 @@ def test_runs_are_compared_by_what_they_measure(labelled: Path):
     (best, other), (alone,) = (table[2:] for table in sorted(tables, key=len, reverse=True))
     figures = [json.loads(Path(run, "results.json").read_text())["figures"] for run in "hmo"]
     assert [row[-1] for row in (best, other, alone)] == ["h", "m", "o"]
-    assert best[1:4] == ["hmm_tagger", f"{100 * figures[0]['valid']:.2f}", f"{100 * figures[0]['test']:.2f}"]
+    assert best[:3] == ["hmm_tagger", f"{100 * figures[0]['valid']:.2f}", f"{100 * figures[0]['test']:.2f}"]
     assert figures[0]["valid"] > figures[1]["valid"]
     assert done.out.startswith("chunk, f1 in %, text ")
     rows = list(csv.DictReader(Path("a.csv").read_text().splitlines()))
@@ -237,10 +237,10 @@ def test_folds_are_swept_over_and_another_text_is_labelled(labelled: Path):
     Path("mr.txt").write_text("good\ta fine film\nbad\ta dull film\n" * 4)
     given = ["task=classify", "task.train=mr.txt", "task.folds=2"]
     done = command("-m", *given, "task.fold=0,1", "labeller=naive_bayes", main=label.main)
-    assert re.search(r"^1 +naive_bayes +2 +100\.00 ± 0\.00", done.out, re.M), done
+    assert re.search(r"^ *naive_bayes +2 +100\.00 ± 0\.00", done.out, re.M), done
     header, row = (line.split() for line in command("outputs", main=compare.main).out.splitlines()[1:])
-    assert header[:4] == ["#", "labeller", "seeds", "test"]
-    assert row[:6] == ["1", "naive_bayes", "2", "100.00", "±", "0.00"]
+    assert header[:3] == ["labeller", "seeds", "test"]
+    assert row[:5] == ["naive_bayes", "2", "100.00", "±", "0.00"]
     (run, _) = sorted(labelled.glob("outputs/classify/naive_bayes*"))
     assert sorted(Path(run, "test.labels").read_text().splitlines())[0] == "bad\ta dull film"
     Path("new.txt").write_text("fine\nbad\tso dull\n")
@@ -254,8 +254,8 @@ def test_a_sweep_of_which_some_runs_have_valid_has_a_mean_of_test_alone(labelled
     given = ["task=classify", "task.train=mr.txt", "task.folds=3", "task.fold=0,1", "task.valid_fold=null,2"]
     done = command("-m", *given, "labeller=naive_bayes", main=label.main)
     header, row = (line.split() for line in done.out.splitlines()[-2:])
-    assert header[:4] == ["#", "labeller", "seeds", "test"]
-    assert row[2] == "4"
+    assert header[:3] == ["labeller", "seeds", "test"]
+    assert row[1] == "4"
 
 
 def test_a_pipe_is_refused_as_a_text_is_read_twice(labelled: Path):

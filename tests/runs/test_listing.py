@@ -1,4 +1,4 @@
-"""What a command line calls a run: its path, what that begins with, a number, or LATEST."""
+"""What a command line calls a run: its path, what that begins with, or LATEST."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from lmzoo.api import load
 from lmzoo.commands import compare, evaluate, label
 from lmzoo.core.configs import saved
 from lmzoo.core.errors import UserError
-from lmzoo.runs.listing import LATEST, TABLE, below, find, nearest, write_list
+from lmzoo.runs.listing import LATEST, below, find, nearest
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -61,47 +61,17 @@ def test_runs_below_a_folder_are_found_but_for_hidden_ones():
     assert below(Path("outputs/ptb/lstm")) == [Path("outputs/ptb/lstm")]
 
 
-def test_numbers_are_those_of_the_table_that_was_printed_last():
-    for run in (Path("a"), Path("b\nc"), Path("d\udcff")):
-        run.mkdir()
-        (run / "config.yaml").touch()
-    write_list(TABLE, [Path("a")])
-    assert not Path("outputs").exists()
-    with pytest.raises(UserError, match="1: outputs has no table of lmzoo compare; print it, or name the folder"):
-        find("1")
-    Path("outputs").mkdir()
-    write_list(TABLE, [Path("a"), Path("b\nc"), Path("d\udcff")])
-    assert [find("1"), find("2"), find("3")] == [Path("a"), Path("b\nc"), Path("d\udcff")]
-    for wrong in ("0", "4"):
-        with pytest.raises(UserError, match=f"{wrong}: the table of lmzoo compare has 3 rows"):
-            find(wrong)
-    Path("2").mkdir()
-    assert find("2") == Path("2")
-    Path("a/config.yaml").unlink()
-    with pytest.raises(UserError, match="1: a is not a run any more"):
-        find("1")
-
-
 @pytest.mark.parametrize("damage", [b"", b"\xff\xfe\x00\n", bytes(range(1, 256)) * 40, None])
-def test_a_table_that_is_damaged_stops_no_command(damage: bytes | None):
-    """None: nothing can be written there, and what was written before is told to be older."""
+def test_a_latest_run_that_is_damaged_stops_no_command(damage: bytes | None):
+    """None: nothing can be written there."""
     small = [*TEXT, *QUICK[-1:], *MODELS["ngram"]]
     assert command(*small).code == 0
-    for file in (TABLE, LATEST):
-        file.unlink(missing_ok=True)
-        file.write_bytes(damage) if damage is not None else file.mkdir()
-    for name in ("1", "LATEST"):
-        command(name, "valid", main=evaluate.main).refused()
-    outcome = command(main=compare.main)
-    assert outcome.code == 0
-    if damage is None:
-        assert (
-            outcome.err
-            == "warning: outputs/.compared: cannot be written (Is a directory), so that numbers are as before\n"
-        )
-    else:
-        assert outcome.err == ""
-        assert command("1", "valid", main=evaluate.main).code == 0
+    LATEST.unlink()
+    LATEST.write_bytes(damage) if damage is not None else LATEST.mkdir()
+    command("LATEST", "valid", main=evaluate.main).refused()
+    assert command(*small, "model.order=1").code == 0
+    if damage is not None:
+        assert command("LATEST", "valid", main=evaluate.main).code == 0
 
 
 def test_a_comparison_makes_no_folder():
@@ -122,39 +92,30 @@ def test_the_nearest_run_is_named_where_there_is_none():
 
 def test_every_name_of_a_run_is_that_run():
     small = [*TEXT, *QUICK[-1:], *MODELS["ngram"]]
-    for order in (3, 2, 1):
+    for order in (2, 1):
         assert command(*small, f"model.order={order}").code == 0
-    table = command(main=compare.main).out.splitlines()[2:5]
-    folders = {line.split()[0]: line.split()[-1] for line in table}
-    assert list(folders) == ["1", "2", "3"]
-    for name, folder in [*folders.items(), ("LATEST", LATEST.read_text()), ("outputs/LATEST", LATEST.read_text())]:
+    folder = LATEST.read_text()
+    for name in ("LATEST", "outputs/LATEST", Path(folder).name):
         whole, short = (command(given, "valid", "--json", main=evaluate.main) for given in (folder, name))
         assert (whole.code, whole.err) == (0, "")
         assert short.err == f"{name} is {folder}\n"
         assert short.out.partition('"seconds"')[0] == whole.out.partition('"seconds"')[0]
-    assert str(load("LATEST").run.path) == LATEST.read_text()
+    assert str(load("LATEST").run.path) == folder
     assert load("LATEST").run.config()["model"]["order"] == 1
-    shown = command("--tokens", "1", "2", main=compare.main)
-    assert shown.code == 0
-    assert folders["1"] in shown.out.splitlines()[0]
-    assert folders["2"] in shown.out.splitlines()[1]
-    chosen = command("3", "1", main=compare.main).out.splitlines()[2:4]
-    assert {line.split()[-1] for line in chosen} == {folders["1"], folders["3"]}
-    assert [str(find(number)) for number in ("1", "2")] == [line.split()[-1] for line in chosen]
 
 
 def test_options_take_the_names_that_commands_take():
     """Of language models, labels and word vectors; the configuration has the path."""
     for order in (3, 2, 1):
         assert command(*TEXT, *QUICK[-1:], *MODELS["ngram"], f"model.order={order}").code == 0
-    command(main=compare.main)
-    first, second, latest = str(find("1")), str(find("2")), str(find("LATEST"))
+    latest = str(find("LATEST"))
+    first, second = sorted({*map(str, below(Path("outputs")))} - {latest})
     mix = [*TEXT, *QUICK[-1:], "model=mixture"]
-    done = command(*mix, "model.runs=[1,2,LATEST]", "run_dir=mix")
+    names = {Path(first).name: first, Path(second).name: second, "LATEST": latest}
+    done = command(*mix, f"model.runs=[{','.join(names)}]", "run_dir=mix")
     assert done.code == 0
-    assert done.err.splitlines()[:3] == [f"1 is {first}", f"2 is {second}", f"LATEST is {latest}"]
+    assert done.err.splitlines()[:3] == [f"{name} is {run}" for name, run in names.items()]
     assert saved("mix")["model"]["runs"] == [first, second, latest]
-    assert "4: the table of lmzoo compare has 3 rows" in command(*mix, "model.runs=[4]").refused()
     assert "markov: 3 runs begin with it" in command(*mix, "model.runs=[markov/ngram]").refused().replace("/ngram", "")
     assert command(*TEXT, *QUICK, *MODELS["rnn"], "run_dir=outputs/mine/rnn").code == 0
     rnn = [*TEXT, *QUICK, *MODELS["rnn"]]
