@@ -1,7 +1,5 @@
 """An Elman network that begins as a Kalman filter: Belanger & Kakade, ICML 2015, §7, arxiv.org/abs/1502.04081"""
 
-from typing import Literal
-
 import torch
 from torch import Tensor, nn
 
@@ -17,17 +15,11 @@ from lmzoo.protocol.model import models
 
 RMS = 0.5
 """Root mean square of a state's component at the start: there tanh is still close to the identity."""
-OPEN = 2.0
-"""Bias of a gate that begins open; a gate that begins closed has its negative."""
-GATES = {"rnn": (None,), "lstm": (OPEN, -OPEN, None, OPEN), "gru": (OPEN, -OPEN, None)}
-"""Biases of a cell's blocks of weights, in PyTorch's order; None for the block that makes the new memory."""
 HEAD_RATE, HEAD_ROWS, HEAD_BPTT = 1e-2, 20, 35
 """Adam's rate, and rows and length of the windows, when the output layer is fitted first."""
 
 
 class LDSRNNOptions(RecurrentOptions, LDSOptions):
-    cell: Literal["rnn", "lstm", "gru"] = "rnn"
-    """type of the layers."""
     dynamics: bool = True
     """whether the recurrent weights of the first layer are initialized from the filter."""
     input: bool = True
@@ -49,19 +41,16 @@ class LDSRNN(Recurrent):
     starts from these weights, with embeddings cut to the length √h, and from output biases log μ. With none of
     ``dynamics``, ``input`` and ``head`` it is a `Recurrent` network, and no system is fitted.
 
-    A cell with gates is an Elman network while it forgets all of its memory and lets everything else pass (in the
-    LSTM, with one more tanh at the output). So the weights go to the block of the new memory, and the biases let the
-    gates begin that way.
-
     Raises: UserError where the first layer has another size than the system.
     """
+
+    cell = nn.RNN
 
     @configured(LDSRNNOptions)
     def __init__(self, vocabulary_size: int, options: LDSRNNOptions):
         hidden, last = options.hidden, options.last
         if options.layers == 1 and last not in (None, hidden):
             raise UserError(f"model.last={last}: the only layer has the size of the system, {hidden}", "set it to null")
-        self.cell, self.gates = getattr(nn, options.cell.upper()), GATES[options.cell]
         super().__init__(vocabulary_size, embedding=hidden, tied=False, **options.inherited(RecurrentOptions))
         self.system: LDSOptions = options
         self.dynamics, self.input, self.head = options.dynamics, options.input, options.head
@@ -74,18 +63,13 @@ class LDSRNN(Recurrent):
         fitted = fit_text(self, corpus, self.system)
         S = RMS * state_whitener(fitted)
         first = next(part for part in self.recurrent.modules() if isinstance(part, nn.RNNBase))
-        memory = self.gates.index(None)
-        block = slice(memory * len(S), (memory + 1) * len(S))
         if self.dynamics:
-            first.get_parameter("weight_hh_l0")[block] = torch.linalg.solve(S, S @ fitted.steady.H, left=False)
+            first.get_parameter("weight_hh_l0").copy_(torch.linalg.solve(S, S @ fitted.steady.H, left=False))
         if self.input:
             words = fitted.gains() @ S
             norms = words.norm(dim=1, keepdim=True)
             self.embedding.weight.copy_(words * (len(S) ** 0.5 / norms).clamp(max=1))
-            nn.init.eye_(first.get_parameter("weight_ih_l0")[block])
-        biases = first.get_parameter("bias_ih_l0").chunk(len(self.gates))
-        for gate, bias in zip(biases, self.gates, strict=True):
-            gate.fill_(bias or 0.0)
+            nn.init.eye_(first.get_parameter("weight_ih_l0"))
         self.output.start_from_frequencies(fitted.mu)
         self._fit_head(corpus.splits["train"])
 

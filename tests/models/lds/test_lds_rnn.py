@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 import torch
@@ -44,22 +44,6 @@ def test_without_tanh_the_network_is_the_kalman_filter(hmm_corpus: Corpus):
         h = layer.weight_ih_l0 @ x + layer.bias_ih_l0 + layer.weight_hh_l0 @ h + layer.bias_hh_l0
         states.append(h)
     torch.testing.assert_close(torch.stack(states), f @ (0.5 * filtering.whitener), atol=1e-10, rtol=0)
-
-
-@pytest.mark.parametrize("cell", ["gru", "lstm"])
-def test_with_gates_wide_open_or_shut_a_cell_is_the_rnn(hmm_corpus: Corpus, cell: Literal["gru", "lstm"]):
-    plain, tokens = network(hmm_corpus), hmm_corpus.splits["train"][None, :200]
-    torch.manual_seed(0)
-    gated = LDSRNN(vocabulary_size=20, dynamics=True, input=True, head=0, **NETWORK | SYSTEM | {"cell": cell}).double()
-    gated.gates = tuple(bias and 20 * bias for bias in gated.gates)
-    gated.estimate(hmm_corpus)
-    layer, h, states = plain.recurrent, torch.zeros(3).double(), []
-    for x in plain.embedding(tokens[0]):
-        h = torch.tanh(layer.weight_ih_l0 @ x + layer.weight_hh_l0 @ h)
-        h = torch.tanh(h) if cell == "lstm" else h
-        states.append(h)
-    found, _ = gated.recurrent(gated.embedding(tokens))
-    torch.testing.assert_close(found[0], torch.stack(states), atol=1e-10, rtol=0)
 
 
 @pytest.mark.parametrize(("dynamics", "input"), [(True, False), (False, True), (False, False)])
