@@ -54,7 +54,6 @@ CASES = {
     "neural-hmm": f"model=neural_hmm model.states=32 model.dim=16 {SENTENCES} {TEXT}",
     "vlhmm": f"model=vlhmm {HMM} {SENTENCES} {TEXT}",
     "vlhmm-factored": f"model=vlhmm {HMM} model.embeddings=factored model.tied=true model.dropout=0.2 {TEXT}",
-    "vlhmm-table": f"model=vlhmm model.parameterisation=table model.states=64 model.clusters=16 {TEXT}",
     "vlhmm-uniform": f"model=vlhmm {HMM} model.clustering=uniform trainer.precision=bfloat16 {SENTENCES} {TEXT}",
     "lowrank-hmm": f"model=lowrank_hmm {HMM} model.features=64 {SENTENCES} {TEXT}",
     "lowrank-hmm-blocks": (

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from block_hmm_oracle import dense_tables
+from block_hmm_oracle import dense_tables, table_hmm
 from command_line import MODELS, QUICK, TEXT, command
 from hmm_oracle import all_paths
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -16,8 +16,8 @@ from lmzoo.commands import inspect
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Vocabulary
 from lmzoo.models.hmm import block_hmm
+from lmzoo.models.hmm.block_hmm import BlockHMM
 from lmzoo.models.hmm.reading import entropy, expected_visits
-from lmzoo.models.hmm.vlhmm import VeryLargeHMM
 from lmzoo.models.lds.lds import singular_words
 from lmzoo.protocol.model import models
 from lmzoo.runs.directory import Run
@@ -26,18 +26,16 @@ WORDS = Vocabulary(["<eos>", "the", "a", "dog", "cat", "barks"])
 
 
 @pytest.fixture
-def model() -> VeryLargeHMM:
+def model() -> BlockHMM:
     """States 0 and 1 emit articles, 2 and 3 animals, 4 and 5 the verb and the end. A noun follows an article."""
-    torch.manual_seed(0)
-    model = VeryLargeHMM(6, parameterisation="table", states=6, clusters=3, clustering="uniform", state_dropout=0.5)
-    model.cluster.copy_(torch.tensor([2, 0, 0, 1, 1, 2]))
+    model = table_hmm()
     with torch.no_grad():
         model.distributions.transition[:2, 2:4] += 5
         model.distributions.emission[1] += torch.tensor([3.0, -3.0])  # state 0 prefers "the", state 1 "a"
-    return model.eval()
+    return model
 
 
-def paths_of(model: VeryLargeHMM, text: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+def paths_of(model: BlockHMM, text: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
     """(N, T) all paths of a text, by the model's dense tables, and the (N,) log p(z, x) of each."""
     paths, scores = all_paths(*dense_tables(model, model.tables().active), text)
     return torch.tensor(paths), scores.detach()

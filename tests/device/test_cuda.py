@@ -56,7 +56,6 @@ CASES = {
     "twolevel_hmm with a teacher": ["model=twolevel_hmm", *BLOCKS, "model.teacher=base/lstm"],
     "vlhmm": ["model=vlhmm", *BLOCKS],
     "vlhmm in a stream": ["model=vlhmm", *BLOCKS[:-1], "corpus.context=stream"],
-    "vlhmm as a table": ["model=vlhmm", *BLOCKS, "model.parameterisation=table"],
     "whole_sentence": ["model=whole_sentence", "model.run=base/ngram", "model.samples=100", "model.noise=1",
                        "model.min_count=2", "model.clusters=[5]", "corpus.context=sentence"],
 }  # fmt: skip
@@ -179,7 +178,7 @@ WRONG = {
     "hmm": {"states": 6, "gradient": True},
     "neural_hmm": {"states": 8, "dim": 4, "state_dropout": 0.5},
     "lowrank_hmm": {"states": 8, "clusters": 2, "dim": 4, "features": 4},
-    "vlhmm": {"states": 8, "clusters": 2, "parameterisation": "table"},
+    "vlhmm": {"states": 8, "clusters": 2, "dim": 4},
     "lstm": {"embedding": 4, "hidden": 4, "dropout": 0.5},
     "logbilinear": {"embedding": 4, "classes": 2, "dropout": 0.5},
 }

@@ -41,7 +41,6 @@ VARIANTS = {
     "dynamic": {"rate": 0.01, "epsilon": 1e-4, "segment": 5},
     "dynamic, sgd": {"rule": "sgd", "rate": 0.1, "segment": 5},
     "vlhmm, factored and tied": {"embeddings": "factored", "tied": True},
-    "vlhmm, table": {"parameterisation": "table", "states": 256},
     "lowrank_hmm, features in clusters": {"block_features": True, "feature_map": "softmax"},
     "hmm, from clusters, by gradient": {"begin": "clusters", "iterations": 1, "gradient": True},
 }

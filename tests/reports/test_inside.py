@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from block_hmm_oracle import table_hmm
 
 from lmzoo.corpus import Vocabulary
 from lmzoo.models.hmm.hmm import HMM
-from lmzoo.models.hmm.vlhmm import VeryLargeHMM
 from lmzoo.reports import inside
 from lmzoo.reports.charts import rendered
 from lmzoo.reports.inside import picture_of_states, transitions
@@ -31,11 +31,7 @@ def panels(monkeypatch: pytest.MonkeyPatch) -> list:
 
 
 def test_clusters_stand_by_their_visits_and_are_named_by_their_words():
-    torch.manual_seed(0)
-    model = VeryLargeHMM(
-        6, parameterisation="table", states=6, clusters=3, clustering="uniform", state_dropout=0.5
-    ).eval()
-    model.cluster.copy_(torch.tensor([2, 0, 0, 1, 1, 2]))
+    model = table_hmm()
     visits, frequency = torch.tensor([1.0, 2, 0, 1, 3, 4]), torch.tensor([9, 95, 5, 6, 5, 8])
     with model.frozen():
         names, matrix = transitions(model, WORDS, frequency, visits)

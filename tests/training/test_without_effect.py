@@ -34,7 +34,6 @@ LINES = {
     "lds_rnn": [*TEXT, *QUICK, "model=lds_rnn", "model.hidden=4", "model.dynamics=false", "model.input=false",
                 "model.head=0"],
     "loglinear": [*TEXT, *QUICK, "model=loglinear", "model.order=2", "model.training=minibatch"],
-    "table": [*TEXT, *QUICK, "model=vlhmm", "model.states=8", "model.clusters=4", "model.parameterisation=table"],
     "two levels": [*TEXT, *QUICK, "model=twolevel_hmm", "model.states=8", "model.clusters=4"],
     "low rank": [*TEXT, *QUICK, "model=lowrank_hmm", "model.states=8", "model.clusters=4", "model.features=4"],
     "hmm": [*TEXT, *QUICK, "model=hmm", "model.states=4", "model.iterations=0"],

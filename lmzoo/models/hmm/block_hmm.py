@@ -27,8 +27,6 @@ from lmzoo.words.brown import Clustering, word_clusters
 SPLIT_NOISE = 0.1
 """Length of the noise that is added to the vectors of new states, relative to their length."""
 
-OfNetworks = Idle(("model.parameterisation", "table"))
-
 LINES_READ = 1000
 """How many lines of the valid split `images` reads, to see how much each hidden state is used."""
 
@@ -67,13 +65,13 @@ class BlockHMMOptions(Options):
     equal share of the text."""
     state_dropout: Dropout = 0.5
     """fraction of each cluster's states that is dropped, drawn per batch; 0 for small models and short runs."""
-    dim: Annotated[Size, OfNetworks] = 256
+    dim: Size = 256
     """d, the size of all vectors."""
-    embeddings: Annotated[Literal["free", "factored"], OfNetworks] = "free"
+    embeddings: Literal["free", "factored"] = "free"
     """vectors of states: one for each, or half of it shared by its cluster."""
-    tied: Annotated[bool, OfNetworks] = False
+    tied: bool = False
     """whether a state has one vector as origin and as destination of a transition."""
-    dropout: Annotated[Dropout, OfNetworks] = 0.0
+    dropout: Dropout = 0.0
     """dropout rate of the outputs of the networks of states, drawn per batch."""
     parent: Source | None = None
     """folder of a run of the same model with fewer states or features, which are split when training starts; see

@@ -1,14 +1,15 @@
 """Small block-sparse HMMs of every kind, and the dense tables that each of them stands for."""
 
+from typing import NamedTuple
+
 import torch
 from hmm_oracle import V, assert_same_with_gradients, lse, recursion, residual, words
 from torch import Tensor
 
-from lmzoo.models.hmm.block_hmm import BlockHMM
+from lmzoo.models.hmm.block_hmm import BlockHMM, BlockHMMOptions
 from lmzoo.models.hmm.lowrank_hmm import LowRankTransitions
 from lmzoo.models.hmm.neural_distributions import NeuralDistributions
 from lmzoo.models.hmm.twolevel_hmm import TwoLevelTransitions
-from lmzoo.models.hmm.vlhmm import TableDistributions
 from lmzoo.protocol.model import models
 
 OPTIONS = {
@@ -25,13 +26,12 @@ OPTIONS = {
     "distillation_epochs": 6,
 }
 OF_MODEL = {
-    "vlhmm": {"parameterisation": "neural"},
+    "vlhmm": {},
     "twolevel_hmm": {"temperature": 0.8, "teacher": None, "teacher_weight": 1.0},
     "lowrank_hmm": {"features": 4, "feature_map": "exp", "block_features": False},
     "lowrank_hmm, features in clusters": {"feature_map": "softmax", "block_features": True},
 }
 SWITCHES = [
-    ("vlhmm", {"parameterisation": "table"}),
     *((name, {"tied": True}) for name in OF_MODEL),
     *((name, {"embeddings": "factored"}) for name in OF_MODEL),
     *((name, {"embeddings": "factored", "tied": True, "dim": 7}) for name in OF_MODEL),
@@ -42,6 +42,47 @@ SWITCHES = [
     ("lowrank_hmm, features in clusters", {"feature_map": "exp"}),
 ]
 """Names and options that together turn every switch of every model."""
+
+
+class Tabulated(NamedTuple):
+    """p(j | i) from a table."""
+
+    table: Tensor
+    """(M, K, M, K) log p(j | i)."""
+
+    def tiles(self, source: Tensor, target: Tensor) -> Tensor:
+        return self.table[source, :, target]
+
+    def leaving(self, cluster: int) -> Tensor:
+        return self.table[cluster]
+
+
+class TableDistributions(torch.nn.Module):
+    """Every start, transition and emission probability has a logit of its own, at first drawn from N(0, 1)."""
+
+    def __init__(self, vocabulary_size: int, options: BlockHMMOptions):
+        super().__init__()
+        Z, self.size = options.states, options.states // options.clusters
+        self.start = torch.nn.Parameter(torch.randn(Z))
+        self.transition = torch.nn.Parameter(torch.randn(Z, Z))
+        self.emission = torch.nn.Parameter(torch.randn(vocabulary_size, self.size))
+
+    def forward(self, states: Tensor, cluster: Tensor) -> tuple[Tensor, Tensor, Tabulated]:
+        flat = states.flatten()
+        start = self.start[flat].log_softmax(0).view(states.shape)
+        transition = self.transition[flat[:, None], flat].log_softmax(1).view(*states.shape, *states.shape)
+        logits = self.emission.gather(1, (states % self.size)[cluster])
+        sums = torch.stack([logits[cluster == c].logsumexp(0) for c in cluster])
+        return start, logits - sums, Tabulated(transition)
+
+
+def table_hmm() -> BlockHMM:
+    """A model of six words and states, two in each of three clusters, whose distributions are free."""
+    torch.manual_seed(0)
+    model = BlockHMM(6, BlockHMMOptions(states=6, clusters=3, clustering="uniform"))
+    model.distributions = TableDistributions(6, model.options)
+    model.cluster.copy_(torch.tensor([2, 0, 0, 1, 1, 2]))
+    return model.eval()
 
 
 def make(name: str, **options) -> BlockHMM:

@@ -24,7 +24,6 @@ KINDS = {
     "hmm": {"states": 4, "gradient": True},
     "neural_hmm": {"states": 4, "dim": 5},
     "vlhmm": BLOCKS,
-    "vlhmm, table": BLOCKS | {"parameterisation": "table"},
     "twolevel_hmm": BLOCKS,
     "lowrank_hmm": BLOCKS | {"features": 3},
     "lowrank_hmm, features in clusters": BLOCKS | {"features": 2, "block_features": True},

@@ -12,15 +12,13 @@ from hmm_oracle import EXACT, V, words
 from lmzoo.corpus import EOS_ID
 from lmzoo.models.hmm.distillation import previous_states, state_labels
 
-NEURAL = [(name, options) for name, options in SWITCHES if "parameterisation" not in options]
-
 
 def labelled(model, tokens):
     """A state of its cluster for each token, drawn at random."""
     return model.cluster[tokens] * model.size + torch.randint(model.size, tokens.shape)
 
 
-@pytest.mark.parametrize(("name", "options"), NEURAL, ids=str)
+@pytest.mark.parametrize(("name", "options"), SWITCHES, ids=str)
 def test_complete_data_likelihood_is_that_of_dense_tables(name, options):
     model = make(name, **options).train()
     model.cluster.copy_(torch.arange(V).flip(0) % model.clusters)
@@ -103,7 +101,6 @@ def test_a_distilled_run_starts_below_the_unigram_and_needs_its_encoder_no_more(
         (["model.distilled_from=ngram"], "model=ngram has no embeddings; choose a run of an rnn, gru, lstm"),
         (["model.parent=encoder"], "the states start from model.parent=encoder; leave one out"),
         (["corpus.train=410"], "was trained on another text"),
-        (["model=vlhmm", "model.parameterisation=table"], "a table has no state vectors; set it to null"),
     ],
 )
 def test_encoders_that_are_refused(encoder: str, options: list[str], message: str):

@@ -11,7 +11,7 @@ from lmzoo.models.hmm.dense_hmm import DenseHMM
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.protocol.model import models
 
-WAYS = MODELS | {"vlhmm, table": {"parameterisation": "table"}, "vlhmm, factored": {"embeddings": "factored"}}
+WAYS = MODELS | {"vlhmm, factored": {"embeddings": "factored"}}
 
 
 def make(name: str, scale: float) -> HiddenMarkovModel:

@@ -2,28 +2,23 @@
 
 import pytest
 import torch
-from block_hmm_oracle import dense_tables
+from block_hmm_oracle import dense_tables, table_hmm
 from hmm_oracle import all_paths
 
 from lmzoo.models.hmm import reading
+from lmzoo.models.hmm.block_hmm import BlockHMM
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
-from lmzoo.models.hmm.vlhmm import VeryLargeHMM
 from lmzoo.protocol.model import models
 
 TEXT = [2, 3, 5, 0]
 
 
 @pytest.fixture
-def blocks() -> VeryLargeHMM:
-    torch.manual_seed(0)
-    model = VeryLargeHMM(
-        6, parameterisation="table", states=6, clusters=3, clustering="uniform", state_dropout=0.5
-    ).eval()
-    model.cluster.copy_(torch.tensor([2, 0, 0, 1, 1, 2]))
-    return model
+def blocks() -> BlockHMM:
+    return table_hmm()
 
 
-def every_path(model: VeryLargeHMM, text: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+def every_path(model: BlockHMM, text: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
     """(N, T) all paths of a text and the (N,) p(z | x) of each."""
     found, scores = all_paths(*dense_tables(model, model.tables().active), text)
     return torch.tensor(found), scores.detach().double().softmax(0)
@@ -39,7 +34,7 @@ def by_state(model: HiddenMarkovModel, text: list[int]) -> torch.Tensor:
 
 @pytest.mark.parametrize("at_once", [1 << 24, 4])
 def test_beliefs_are_sums_over_the_paths_of_what_is_known(
-    blocks: VeryLargeHMM, at_once: int, monkeypatch: pytest.MonkeyPatch
+    blocks: BlockHMM, at_once: int, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(reading, "MOST_TRANSITIONS", at_once)
     found = by_state(blocks, TEXT)
@@ -51,7 +46,7 @@ def test_beliefs_are_sums_over_the_paths_of_what_is_known(
         assert not found[known - 1, known:].any()
 
 
-def test_the_path_is_the_likeliest_and_has_its_share(blocks: VeryLargeHMM):
+def test_the_path_is_the_likeliest_and_has_its_share(blocks: BlockHMM):
     found = reading.read(blocks, torch.tensor(TEXT))
     paths, p = every_path(blocks, TEXT)
     best = int(p.argmax())

@@ -21,12 +21,11 @@ from lmzoo.protocol.perplexity import score
 from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import load
 
-NEURAL = [(name, options) for name, options in SWITCHES if "parameterisation" not in options]
 CHILD_MAY_CHANGE = {"state_dropout", "dropout", "parent", "distilled_from", "distillation_epochs"}
 """Options that decide nothing about the sizes and the meaning of the weights."""
 
 
-@pytest.mark.parametrize(("name", "options"), NEURAL, ids=str)
+@pytest.mark.parametrize(("name", "options"), SWITCHES, ids=str)
 def test_split_states_emit_and_lead_on_as_their_parents(name, options, monkeypatch):
     parent = make(name, **options)
     more = {"features": 2 * parent.options.features} if name.startswith("lowrank_hmm") else {}
@@ -105,7 +104,6 @@ def test_a_trained_run_needs_its_parent_no_more(parent: Path, tmp_path: Path):
         (["model=vlhmm"], "is a run of model=twolevel_hmm; choose a run of the model that is trained"),
         (["corpus.train=410"], r"parent: was trained on another text .*\); choose another run$"),
         (["model.parent=nowhere"], r"nowhere: not a run directory \(.*\); choose another run$"),
-        (["model=vlhmm", "model.parameterisation=table"], "a table has no state vectors; set it to null"),
     ],
 )
 def test_parents_that_are_refused(parent: Path, tmp_path: Path, options: list[str], message: str):

@@ -33,7 +33,7 @@ def test_vectors_of_fresh_states_are_as_long_as_documented(name, scale, options)
 
 def test_factored_and_tied_vectors_make_the_papers_model():
     options = {"states": 2**15, "clusters": 128, "dim": 256, "embeddings": "factored", "tied": True}
-    settings = {"name": "vlhmm", "parameterisation": "neural"} | OPTIONS | options
+    settings = {"name": "vlhmm"} | OPTIONS | options
     model = models.build(settings, vocabulary_size=10_000)
     assert round(sum(parameter.numel() for parameter in model.parameters()) / 1e6, 1) == 7.7
 

@@ -72,15 +72,6 @@ def _over_words(logits: Tensor) -> Tensor:
     return logits.mT.contiguous().log_softmax(2).mT if logits.is_cuda else logits.log_softmax(1)
 
 
-def within_cluster(logits: Tensor, cluster: Tensor) -> Tensor:
-    """(V, S) logits of words under the states of their clusters -> log p(x | z), a log-softmax over each cluster."""
-    shapes, words, _, slot = _slots(cluster)
-    padded = F.embedding(words, torch.cat([logits, logits.new_full((1, logits.shape[1]), -torch.inf)]))
-    parts = padded.split([number * width for number, width in shapes])
-    tables = [_over_words(part.view(*shape, -1)).flatten(0, 1) for part, shape in zip(parts, shapes, strict=True)]
-    return F.embedding(slot, torch.cat(tables))
-
-
 def word_logprobs(H: Tensor, W: Tensor, bias: Tensor, cluster: Tensor, rows: Tensor, words: Tensor) -> Tensor:
     """(N,) log p(x | z) of `emission_table` for some pairs of states and words, each a word of the state's cluster.
 
