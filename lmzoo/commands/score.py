@@ -16,7 +16,6 @@ from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.corpus.vocabulary import EOS_ID
-from lmzoo.protocol.abilities import Matches
 from lmzoo.protocol.lines import Lines, Part, file_parts, scored_groups, stream_warning
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import perplexity
@@ -58,8 +57,8 @@ def main() -> int:
     parser.add_file(
         "--table",
         "write a row for each word and run to a .csv or .tsv file, in bits: run, sentence, "
-        "position, word, known, surprisal, entropy of the next word, rank of the word, its log frequency in train, and "
-        "for model=infinigram the length of the matched context; slower, as full distributions are computed",
+        "position, word, known, surprisal, entropy of the next word, rank of the word, its log frequency in train; "
+        "slower, as full distributions are computed",
     )
     about = "with --table, add the surprisal of the two preceding words"
     parser.add_argument("--spillover", action="store_true", help=about)
@@ -147,8 +146,7 @@ def _tabulate(arguments: argparse.Namespace) -> int:
     for opened in each.values():
         require_words(opened.run, opened.model, opened.vocabulary, labels=False)
         _warn_of_text(opened, arguments)
-    columns = [*HEADER, *(["matched"] if any(isinstance(opened.model, Matches) for opened in each.values()) else [])]
-    columns += BEFORE if arguments.spillover else ()
+    columns = [*HEADER, *(BEFORE if arguments.spillover else ())]
     rows = (map(cell, map(row.__getitem__, columns)) for row in _rows(each, arguments))
     write_output(arguments.table, table_bytes(chain([columns], rows), arguments.table))
     return 0

@@ -75,15 +75,6 @@ class Draws(Protocol):
         ...
 
 
-@runtime_checkable
-class Matches(Protocol):
-    """Predicts from the longest context that has been observed."""
-
-    def matched(self, state: State) -> Tensor:
-        """(B,) length of that context in words, including `<eos>` before a line."""
-        ...
-
-
 class LogZ(NamedTuple):
     """An estimate of log Z in nats, its standard error, and the effective and actual sample size."""
 

@@ -12,8 +12,8 @@ from lmzoo.protocol.model import LanguageModel, State, evaluating
 ROWS = 64
 """The number of sentences read in a batch."""
 
-NextWordMeasure = Callable[[Tensor, Tensor, State], Tensor]
-"""(B, V) log p of the next words in nats, the (B,) actual next words, the state before them -> (B, k)."""
+NextWordMeasure = Callable[[Tensor, Tensor], Tensor]
+"""(B, V) log p of the next words in nats, the (B,) actual next words -> (B, k)."""
 
 
 @torch.no_grad()
@@ -45,13 +45,13 @@ def _side_by_side(model: LanguageModel, rows: Sequence[Tensor], measure: NextWor
         words = torch.stack([row[t] for row in rows[:going]]).to(model.device)
         state = tuple(part[:going] for part in state)
         logprobs, begun = model.begin_step(state)
-        for row, value in zip(found, measure(logprobs, words, state).cpu(), strict=False):
+        for row, value in zip(found, measure(logprobs, words).cpu(), strict=False):
             row.append(value)
         state = model.end_step(words, begun)
     return [torch.stack(values) for values in found]
 
 
-def entropy_and_rank(logprobs: Tensor, words: Tensor, _: State = ()) -> Tensor:
+def entropy_and_rank(logprobs: Tensor, words: Tensor) -> Tensor:
     """(B, 2): the entropy of the next word in bits, and the rank of the actual next word, 1 for the likeliest."""
     logprobs = logprobs.double()
     entropy = torch.special.entr(logprobs.exp()).sum(1) / math.log(2)

@@ -217,7 +217,7 @@ def _word_ends(
     over = torch.tensor(follows)
     lines = [vocabulary.encode([text]) for text in texts]
 
-    def measure(logprobs: Tensor, *_: object) -> Tensor:
+    def measure(logprobs: Tensor, _: Tensor) -> Tensor:
         return logprobs.double()[:, over.to(logprobs.device)].logsumexp(1)[:, None]
 
     logprobs = at_each_token(model, lines, context, measure)[:, 0].numpy()

@@ -10,9 +10,8 @@ from torch import Tensor
 
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.lines import by_line, log2_shares
-from lmzoo.protocol.abilities import Matches
 from lmzoo.protocol.lines import Lines, Part, scored_groups
-from lmzoo.protocol.model import LanguageModel, State
+from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.prediction import at_each_token, entropy_and_rank
 
 BEFORE = ("surprisal_1", "surprisal_2")
@@ -34,7 +33,7 @@ def word_rows(
     """Iterate over the words of a text and its ends of lines; sentences and positions are counted from 1.
 
     Surprisal and entropy are in bits; ``log_frequency`` is log2 of the word's share of ``train``, (c + 1) / (N + V);
-    ``matched`` is how many words of the context model=infinigram found; `BEFORE` are those of the same sentence.
+    `BEFORE` are those of the same sentence.
 
     Args:
         train: (N,) the tokens of the training text; None: there is none, and no ``log_frequency``.
@@ -46,15 +45,9 @@ def word_rows(
     log_shares = torch.full((len(vocabulary),), nan) if train is None else log2_shares(train, len(vocabulary))
     order = vocabulary.text_order(read)
     tokens = read[order]
-    matching = model if isinstance(model, Matches) else None
-
-    def measure(logprobs: Tensor, following: Tensor, state: State) -> Tensor:
-        figures = entropy_and_rank(logprobs, following)
-        return figures if matching is None else torch.column_stack([figures, matching.matched(state)])
-
     expected = torch.full((len(read), 2), nan)
     if not model.open_vocabulary:
-        expected = at_each_token(model, by_line(read, read), context, measure)[order]
+        expected = at_each_token(model, by_line(read, read), context, entropy_and_rank)[order]
     groups = [*scored_groups(model, vocabulary, parts, context, where)]
     for group in groups:
         scored(group)
@@ -68,13 +61,13 @@ def word_rows(
 def line_rows(
     words: Sequence[str], known: Tensor, logprobs: Tensor, log_shares: Tensor, measures: Tensor
 ) -> Iterator[Row]:
-    """The rows of a line: of its n words (n,) bool, log p in nats, log2 shares, and (n, 2 or 3) measures."""
+    """The rows of a line: of its n words (n,) bool, log p in nats, log2 shares, and (n, 2) measures."""
     bits = (0.0 - logprobs / log(2)).tolist()
     columns = zip(words, known.tolist(), bits, log_shares.tolist(), measures.tolist(), strict=True)
-    for place, (word, is_known, surprisal, share, (entropy, rank, *matched)) in enumerate(columns):
+    for place, (word, is_known, surprisal, share, (entropy, rank)) in enumerate(columns):
         before = (bits[place - back] if place >= back else nan for back in range(1, len(BEFORE) + 1))
         yield {
             "position": place + 1, "word": word, "known": is_known, "surprisal": surprisal, "entropy": entropy,
             "rank": int(rank) if rank == rank else nan, "log_frequency": share,
-            "matched": int(matched[0]) if matched else nan, **dict(zip(BEFORE, before, strict=True)),
+            **dict(zip(BEFORE, before, strict=True)),
         }  # fmt: skip

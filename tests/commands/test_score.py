@@ -77,22 +77,6 @@ def test_a_table_has_what_is_expected_of_each_word(run: Path, tmp_path: Path, co
         state = model.initial_state(1) if word == "<eos>" and context == "sentence" else state
 
 
-def test_a_table_has_how_many_words_of_the_context_matched(folder: Path):
-    Path("train.txt").write_text("the dog ran\na dog saw\n")
-    files = ["corpus=text", "corpus.train=train.txt", "corpus.valid=train.txt", "corpus.context=sentence"]
-    assert command(*files, "model=infinigram", "run_dir=run").code == 0
-    Path("text").write_text("the dog saw\n")
-    assert command("run", "text", "--table", "table.csv", main=score.main).code == 0
-    header, *rows = Path("table.csv").read_text().splitlines()
-    assert header.split(",")[-1] == "matched"
-    assert [row.split(",")[3::2] for row in rows] == [
-        ["the", "1", "1", "1"],
-        ["dog", "0", "1", "2"],
-        ["saw", "inf", "2", "3"],
-        ["<eos>", "0", "1", "2"],
-    ]
-
-
 def read_table(file: Path) -> list[dict[str, str]]:
     with file.open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines, delimiter="," if file.suffix == ".csv" else "\t"))

@@ -134,10 +134,6 @@ class InfiniGram(LanguageModel):
         logprobs = (hits.log() - occurrences.log()).float().view(tokens.shape)
         return logprobs, torch.tensor(after, device=self.device).view(-1, 3).unbind(1)
 
-    def matched(self, state: State) -> Tensor:
-        """See `lmzoo.protocol.abilities.Matches`."""
-        return state[2]
-
     def predict(self, state: State) -> Tensor:
         following, (first, end, _) = self.current_tables().following, state
         counts = torch.zeros(len(first), self.vocabulary_size, dtype=torch.float64)

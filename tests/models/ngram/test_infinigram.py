@@ -51,7 +51,7 @@ def test_the_longest_context_of_the_text_predicts(text: list[int], query: list[i
         assert model.predict(state)[0].exp().tolist() == pytest.approx(expected)
         assert math.exp(float(scores[0, t])) == pytest.approx(expected[word])
         first, end, length = (int(part) for part in state)
-        assert length == model.matched(state) == len(longest(text, context))
+        assert length == len(longest(text, context))
         assert end - first == len(places(text, longest(text, context)))
         _, state = model(torch.tensor([[word]]), state)
         context.append(word)
