@@ -7,7 +7,7 @@ from lmzoo.cli.command import CommandParser, check_output
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Bounds, Seed, Size
-from lmzoo.reports.map import PROJECTED, of_run, projector
+from lmzoo.reports.map import of_run
 from lmzoo.runs.directory import Run
 from lmzoo.runs.kinds import WORD_VECTORS
 from lmzoo.words.vectors.formats import read_vectors
@@ -17,10 +17,8 @@ def main() -> int:
     """Run the command. Returns: the exit code."""
     parser = CommandParser(
         "map",
-        ", of the most frequent words, coloured by Brown cluster. "
-        "TensorBoard's projector gets the vectors with words, frequencies and clusters.",
-        "example: lmzoo map outputs/ptb/skipgram --words 2000; then open "
-        "outputs/ptb/skipgram/map.png, or tensorboard --logdir outputs/ptb/skipgram",
+        ", of the most frequent words, coloured by Brown cluster.",
+        "example: lmzoo map outputs/ptb/skipgram --words 2000; then open outputs/ptb/skipgram/map.png",
     )
     parser.add_run("outputs/ptb/skipgram", "a run of lmzoo vectors")
     parser.add_number("--words", Annotated[int, Bounds(low=3, high=2**31 - 1)], "number of most frequent words", 1500)
@@ -32,7 +30,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="folder for map.png (the run)")
     options = parser.parse_args()
     if options.run.is_file():
-        needs = "a map needs the run that made them, with its text for frequencies and Brown clusters"
+        needs = "a map needs the run that made them, with its text for Brown clusters"
         raise UserError(f"{options.run}: is a file of vectors", needs)
     run = Run(options.run)
     run.config()  # reject folders that are not runs first
@@ -40,11 +38,7 @@ def main() -> int:
     run.config().kind.require(run.path, WORD_VECTORS)
     file = (options.out or run.path) / "map.png"
     check_output(picture=file)
-    for name in PROJECTED:
-        run.checked_path(name)
     drawn = of_run(run, run.corpus(), vectors, options.words, options.clusters, options.perplexity, options.seed)
     write_output(file, drawn.png())
     print(printable(str(file)))
-    projector(run.path, vectors.matrix[: options.words], drawn)
-    print(printable(f"tensorboard --logdir {run.path}: PROJECTOR"))
     return 0

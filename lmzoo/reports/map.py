@@ -1,7 +1,6 @@
-"""Maps of word vectors: a picture, and TensorBoard's projector."""
+"""Pictures of word vectors on a plane."""
 
 import colorsys
-import contextlib
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from torch import Tensor
-from torch.utils.tensorboard import SummaryWriter
 
 from lmzoo.core.errors import UserError, printable, shortened
 from lmzoo.core.extras import import_optional
@@ -27,9 +25,6 @@ LETTER, LINE = 0.0055, 0.011
 NAMING = 3
 """The number of frequent words that name a cluster."""
 
-PROJECTED = ("projector_config.pbtxt", "00000/words/tensors.tsv", "00000/words/metadata.tsv")
-"""The files of `projector`, which TensorBoard opens directly."""
-
 
 @dataclass(frozen=True)
 class Map:
@@ -38,14 +33,12 @@ class Map:
     Attributes:
         words: N, the most frequent first.
         places: (N, 2) coordinates from 0 to 1.
-        counts: occurrences of each word in the text.
         clusters: the Brown cluster of each word.
     """
 
     title: str
     words: Sequence[str]
     places: np.ndarray
-    counts: Sequence[int]
     clusters: Sequence[int]
 
     def png(self) -> bytes:
@@ -114,16 +107,7 @@ def of_run(
     if absent := [word for word in shown if word not in corpus.vocabulary.index]:
         raise run.unusable(VECTORS, f"'{shortened(absent[0])}' is no word of corpus {corpus.name}")
     rows = [corpus.vocabulary.index[word] for word in shown]
-    counts = corpus.splits["train"].bincount(minlength=len(corpus.vocabulary))[rows].tolist()
     places = tsne(vectors.matrix[:words], perplexity, seed)
     of_word = cached_brown_clusters(corpus.splits["train"], len(corpus.vocabulary), clusters, "--clusters")
     title = f"{run.config()['method']['name']} on {corpus.name}"
-    return Map(title, shown, places, counts, of_word[rows].tolist())
-
-
-def projector(folder: Path, matrix: Tensor, drawn: Map) -> None:
-    """Write files for TensorBoard's projector: vectors with word, frequency and Brown cluster."""
-    columns = zip(drawn.words, drawn.counts, drawn.clusters, strict=True)
-    rows = [[printable(word), str(n), str(c)] for word, n, c in columns]
-    with SummaryWriter(str(folder)) as writer, contextlib.redirect_stdout(None):  # a warning of an earlier map
-        writer.add_embedding(matrix, rows, tag="words", metadata_header=["word", "frequency", "Brown cluster"])
+    return Map(title, shown, places, of_word[rows].tolist())

@@ -130,18 +130,16 @@ def test_nothing_is_written_through_a_link_inside_a_run(main: Main, line: list[s
     assert {Path("mine", name).read_text() for name in ("table", "map.png")} == {"mine"}
 
 
-@pytest.mark.parametrize("name", ["map.png", "projector_config.pbtxt", "00000", "00000/words/tensors.tsv"])
-def test_a_map_is_not_drawn_through_a_link(name: str, runs: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_map_is_not_drawn_through_a_link(runs: Path, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("matplotlib")
     monkeypatch.setattr("lmzoo.reports.map.tsne", lambda matrix, perplexity, seed: matrix[:, :2].sigmoid().numpy())
     line = ["ppmi", "--words", "12", "--clusters", "3"]
     Path("mine").mkdir()
     Path("mine/file").write_text("mine")
-    place = Path("ppmi", name)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.symlink_to(runs / ("mine" if name == "00000" else "mine/file"))
-    assert f"ppmi/{name}: is a symbolic link inside a run" in command(*line, main=map_command.main).refused()
-    assert [(file.name, file.read_text()) for file in Path("mine").rglob("*")] == [("file", "mine")]
+    place = Path("ppmi/map.png")
+    place.symlink_to(runs / "mine/file")
+    assert "ppmi/map.png: is a symbolic link inside a run" in command(*line, main=map_command.main).refused()
+    assert Path("mine/file").read_text() == "mine"
     place.unlink()
     assert command(*line, main=map_command.main).code == 0
 
