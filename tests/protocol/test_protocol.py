@@ -39,14 +39,12 @@ VARIANTS = {
     "whole_sentence": {"clusters": [5], "samples": 500, "noise": 1, "min_count": 2},
     "cache, neural": {"theta": 0.3},
     "dynamic": {"rate": 0.01, "epsilon": 1e-4, "segment": 5},
-    "dynamic, sgd": {"rule": "sgd", "rate": 0.1, "segment": 5},
     "vlhmm, factored and tied": {"embeddings": "factored", "tied": True},
     "lowrank_hmm, features in clusters": {"block_features": True, "feature_map": "softmax"},
     "hmm, from clusters, by gradient": {"begin": "clusters", "iterations": 1, "gradient": True},
 }
 """Options that change how a model computes; its name comes first."""
-LONG = ("logbilinear, diagonal, in classes", "gru, residual, softmaxes mixed", "lds, in classes", "cache, neural",
-        "dynamic, sgd")  # fmt: skip
+LONG = ("logbilinear, diagonal, in classes", "gru, residual, softmaxes mixed", "lds, in classes", "cache, neural")
 """Variants whose parts other cases have, too."""
 
 

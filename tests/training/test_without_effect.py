@@ -38,7 +38,7 @@ LINES = {
     "low rank": [*TEXT, *QUICK, "model=lowrank_hmm", "model.states=8", "model.clusters=4", "model.features=4"],
     "hmm": [*TEXT, *QUICK, "model=hmm", "model.states=4", "model.iterations=0"],
     "ngram": [*TEXT, *QUICK, "model=ngram", "model.order=2", "model.smoothing=witten_bell"],
-    "dynamic": [*TEXT, *QUICK, "model=dynamic", "model.run=base", "model.rule=sgd", "model.rate=0.1"],
+    "dynamic": [*TEXT, *QUICK, "model=dynamic", "model.run=base"],
     "whole": [*TEXT, *QUICK, "model=whole_sentence", "model.run=base", "corpus.context=sentence", "model.clusters=[]",
               "model.samples=50", "model.min_count=1", "model.l2=[30]"],
     "infinigram": [*TEXT, *QUICK, "model=infinigram"],

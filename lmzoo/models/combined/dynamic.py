@@ -1,17 +1,17 @@
 """Dynamic evaluation: a trained model goes on learning from the text that it has scored.
 
 Krause, Kahembwe, Murray & Renals, "Dynamic evaluation of neural sequence models", ICML 2018,
-https://arxiv.org/abs/1709.07432; Mikolov et al. (2010) for the rule without decay.
+https://arxiv.org/abs/1709.07432.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
 from torch.func import functional_call
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Bounds, Idle, NonNegative, Options, Probability, Size, Source, configured
+from lmzoo.core.options import Bounds, NonNegative, Options, Probability, Size, Source, configured
 from lmzoo.core.progress import tracked
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import StreamWindows
@@ -29,18 +29,15 @@ ROWS = 100
 class DynamicOptions(Options):
     run: Source | None = None
     """folder of a trained run, whose model is loaded when training starts. It must have weights."""
-    rule: Literal["sgd", "rms"] = "rms"
-    """update rule: ``rms`` divides each weight's gradient by the root mean square of its gradients on train, ``sgd``
-    does not."""
     rate: NonNegative = 0.0001
-    """η, the learning rate; sgd needs more, such as 0.3."""
+    """η, the learning rate."""
     decay: Probability = 0.005
-    """λ, the decay towards the trained weights per step. sgd: of all weights. rms: of a weight whose root mean square
-    is the mean of all, and proportionally of others, at most 1."""
+    """λ, the decay towards the trained weights per step, of a weight whose root mean square is the mean of all, and
+    proportionally of others, at most 1."""
     segment: Size = 20
     """n, the number of tokens per step."""
-    epsilon: Annotated[float, Bounds(low=1e-12, high=1e30), Idle(("model.rule", "sgd"))] = 0.00001
-    """ε, which rms adds to the root mean squares. It limits the steps for words that are rare in train. A larger rate
+    epsilon: Annotated[float, Bounds(low=1e-12, high=1e30)] = 0.00001
+    """ε, which is added to the root mean squares. It limits the steps for words that are rare in train. A larger rate
     needs more, such as 0.00005 for 0.0004."""
 
 
@@ -48,8 +45,7 @@ class DynamicOptions(Options):
 class Dynamic(WrapperModel):
     """Dynamic evaluation: the weights w of a trained model are updated after every segment of n tokens is scored,
 
-        sgd:  w ← w − η g + λ (w_0 − w),
-        rms:  w ← w − η g / (r + ε) + min(1, λ r / r̄) (w_0 − w).
+        w ← w − η g / (r + ε) + min(1, λ r / r̄) (w_0 − w).
 
     g is the gradient of the segment's mean −log p, and r² the mean of its squares over train, with r̄ the mean of r.
     The gradient goes back to the start of the segment. w_0 are the trained weights, from which every state starts;
@@ -65,10 +61,10 @@ class Dynamic(WrapperModel):
     @configured(DynamicOptions)
     def __init__(self, vocabulary_size: int, options: DynamicOptions):
         super().__init__(vocabulary_size, options.run)
-        self.rule, self.rate, self.decay = options.rule, options.rate, options.decay
+        self.rate, self.decay = options.rate, options.decay
         self.segment, self.epsilon = options.segment, options.epsilon
         self.rms = torch.nn.Buffer(torch.empty(0))
-        """(P,) r, and none before `estimate` and under ``sgd``."""
+        """(P,) r, and none before `estimate`."""
         sized_by_estimate(self, "rms")
 
     def estimate(self, corpus: Corpus) -> None:
@@ -77,8 +73,6 @@ class Dynamic(WrapperModel):
             raise UserError(f"model.run: {name} has no trainable weights", "choose another run")
         if any(isinstance(part, Dynamic) for part in inner.modules()):
             raise UserError(f"model.run: {name} learns from the text already", "choose a run without dynamic")
-        if self.rule == "sgd":
-            return
         text = corpus.splits["train"]
         windows = StreamWindows(text, min(ROWS, len(text)), self.segment)
         weights = self._trained()
@@ -123,10 +117,7 @@ class Dynamic(WrapperModel):
             if len(read) == self.segment:
                 (trained, back, divisor), gradient = self.current_tables(), self._gradient(logprobs, named)
                 weights.lerp_(trained, back)
-                if divisor is None:
-                    weights.sub_(gradient, alpha=self.rate)
-                else:
-                    weights.addcdiv_(gradient, divisor, value=-self.rate)
+                weights.addcdiv_(gradient, divisor, value=-self.rate)
                 start, read = tuple(part.detach() for part in after), read[:0]
             pending = read
         kept = torch.nn.functional.pad(pending, (0, self.segment - 1 - len(pending)), value=-1)
@@ -154,10 +145,8 @@ class Dynamic(WrapperModel):
         """(P,) w_0, one parameter after another."""
         return torch.cat([parameter.detach().flatten() for parameter in self.inner.parameters()])
 
-    def tables(self) -> tuple[Tensor, Tensor | float, Tensor | None]:
-        """(P,) w_0, the part of the way back to it, (P,) or one number under ``sgd``, and (P,) r + ε, None there."""
-        if self.rule == "sgd":
-            return self._trained(), self.decay, None
+    def tables(self) -> tuple[Tensor, Tensor, Tensor]:
+        """(P,) w_0, the part of the way back to it, (P,), and (P,) r + ε."""
         back = (self.decay * self.rms / self.rms.mean()).clamp(max=1)
         return self._trained(), back, self.rms + self.epsilon
 
