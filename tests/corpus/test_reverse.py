@@ -252,7 +252,6 @@ def test_both_directions_are_features_of_a_tagger(texts: Path, folder: Path):
     other = Dense(None, names, window=0, scale=1.0)
     other.load_state_dict(dense.state_dict())
     assert torch.equal(other.rows(sentences), found)
-    assert other.width == found.shape[1]
     alone = Dense(None, names[0], window=0, scale=1.0)
     alone.start(sentences, Both())
 
