@@ -4,17 +4,19 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 PTB = re.compile(
-    r"<unk>|n't|'(?:s|re|ve|ll|d|m)\b|[$%#&]|(?:[a-z]\.){2,}|(?:mr|mrs|ms|dr|jr|sr|st|inc|corp|co|ltd)\.(?!\w)"
-    r"|N(?!\w)|[a-z0-9]+?(?=n't\b)|[a-z0-9]+(?:[-/&.][a-z0-9]+)*"
+    r"<unk>|n't|'(?:s|re|ve|ll|d|m)\b|[$#&]|(?:[a-z]\.){2,}"
+    r"|(?:mr|mrs|ms|messrs|dr|prof|rev|sen|rep|gov|gen|jr|sr|st|inc|corp|co|ltd|vs"
+    r"|jan|feb|aug|sept|oct|nov|dec)\.(?!\w)"
+    r"|N|[a-z0-9]+?(?=n't\b)|[a-z0-9]+(?:[-/&.][a-z0-9]+)*"
 )
-NUMBER = re.compile(r"(?<![\w-])\d[\d,.]*(?<![,.])(?![\w-])")
+NUMBER = re.compile(r"(?<![\w-])\d[\d,.]*(?<![,.])(?![\w-])|%")
 STUCK, PROSE = ".,;:!?\"'“”‘’()…", 0.05
 """Signs of punctuation, and the share of words that are stuck to them in raw prose, at least."""
 WORDS = re.compile(r"<unk>|\d+(?:[.,]\d+)+(?!\w)|\w+(?:['’-]\w+)*|[^\w\s]")
 
 
 def ptb(line: str) -> str:
-    """Tokenize as Mikolov et al. (2010) did Penn Treebank: lower case, no punctuation, clitics split, numbers as N."""
+    """Tokenize as Mikolov et al. (2010) did Penn Treebank: lower case, no punctuation, clitics split, N for numbers."""
     return " ".join(PTB.findall(NUMBER.sub("N", line.lower().replace("’", "'"))))
 
 
