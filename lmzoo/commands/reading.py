@@ -12,6 +12,7 @@ from lmzoo.cli.command import CommandParser, RunFolder, check_output, inform, wa
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import write_output
 from lmzoo.corpus.tokenizer import TOKENIZERS
+from lmzoo.protocol.lines import form_warning
 from lmzoo.reports.reading import (
     Gain,
     Surprisal,
@@ -102,6 +103,8 @@ def compare_readers(
         context, settings = run.config()["corpus"]["context"], run.config()["model"]
         name = f"{settings['order']}-gram" if settings["name"] == "ngram" else settings["name"]
         read[folder] = name, surprisal(model, vocabulary, times, context, tokenize)
+        text = " ".join(map(tokenize, times.words) if tokenize else times.words)
+        warn(form_warning(vocabulary, text.encode(), vocabulary.encode([text]), str(arguments.table)))
         train = run.recorded_corpus()["sha256"].get("train")
         texts |= {train} - {None}
         if rare is None and vocabulary.form.of_words and train is not None:

@@ -129,22 +129,29 @@ def file_parts(
     return [Part(text, vocabulary.encode(text, where), label_numbers(labels, vocabulary.conditions, where))]
 
 
-def _warning_of_form(parts: Iterator[Part], vocabulary: Vocabulary, where: str) -> Iterator[Part]:
-    """Pass on parts; warn if many words of the first one are unknown, most of them by their capitals or punctuation."""
+def form_warning(vocabulary: Vocabulary, text: bytes, tokens: Tensor, where: str) -> str | None:
+    """Warn if many of the (N,) words of a text are unknown, most of them by their capitals or punctuation."""
     forms: dict[str, Callable[[str], str]] = {
         "in small letters; write it in these": str.lower,
+        "in capitals; write it in these": str.upper,
         "without punctuation; separate it from words, as lmzoo score --tokenize words does": words,
         "in small letters without punctuation; lmzoo score --tokenize ptb writes them so": ptb,
     }
+    unk, lines = vocabulary.index.get(UNK, -1), text.decode().split("\n")
+    if (unknown := int((tokens == unk).sum())) > len(tokens) // 10:
+        for form, change in forms.items():
+            with contextlib.suppress(UserError):  # of <EOS>, which becomes <eos>
+                if unknown > 2 * int((vocabulary.encode("\n".join(map(change, lines)).encode()) == unk).sum()):
+                    return f"{where}: most of its unknown words are known {form}"
+    return None
+
+
+def _warning_of_form(parts: Iterator[Part], vocabulary: Vocabulary, where: str) -> Iterator[Part]:
+    """Pass on parts, with the `form_warning` of the first one."""
     for number, part in enumerate(parts):
-        text, unk = None if number else part.text, vocabulary.index.get(UNK, -1)
-        if text and (unknown := int((part.tokens == unk).sum())) > len(part.tokens) // 10:
-            lines = text.decode().split("\n")
-            for form, change in forms.items():
-                with contextlib.suppress(UserError):  # of <EOS>, which becomes <eos>
-                    if unknown > 2 * int((vocabulary.encode("\n".join(map(change, lines)).encode()) == unk).sum()):
-                        log.warning("%s: most of its unknown words are known %s", where, form)
-                        break
+        text = None if number else part.text
+        if text and (warning := form_warning(vocabulary, text, part.tokens, where)):
+            log.warning("%s", warning)
         yield part
 
 

@@ -29,6 +29,12 @@ def test_capitals_that_make_words_unknown_are_reported(
         assert (small in caplog.messages) == told, text
 
 
+def test_small_letters_that_make_words_unknown_are_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    (file := tmp_path / "text").write_text("the dog saw <unk>\n")
+    assert [*file_parts(Vocabulary(["<eos>", "<unk>", "THE", "DOG", "SAW"]), file)]
+    assert caplog.messages == [f"{file}: most of its unknown words are known in capitals; write it in these"]
+
+
 def test_punctuation_that_makes_words_unknown_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     (file := tmp_path / "text").write_text('"The dog, saw: a (cat)"\n')
     known = ["<eos>", "<unk>", "the", "dog", "saw", "a", "cat"]

@@ -301,6 +301,10 @@ def test_runs_are_compared_on_the_words_that_all_of_them_know(
     known = sum(all(rows[i - lag][0] != '"c' for lag in range(3)) for i in range(len(rows)) if 2 <= i % 120 < 119)
     assert [line.split()[2] for line in lines[1:]] == [str(known)] * 2
     assert "the runs were trained on different texts" in outcome.err
+    assert "unknown words are known" not in outcome.err
+    shouted = table(tmp_path / "capitals.tsv", [(word.upper(), *row) for word, *row in in_quotes])
+    capitals = command(runs[0], str(shouted), main=reading.main)
+    assert "capitals.tsv: most of its unknown words are known in small letters" in capitals.err
     unknown, edges = ([row for row in rows if (row[0] == '"c') == it] for it in (True, False))
     edges = [row for row in edges if row[1] in (0, 119)]
     left = f"{len(unknown)} are not known to every model, {len(edges)} are the first or last of a sentence,"
