@@ -51,8 +51,9 @@ class Entry:
 
     Attributes:
         options: its flattened configuration, without options that do not affect results.
-        text: the key that comparable runs share: the texts of valid and test, how much of them was read, vocabulary and
-            context; for labels the texts, or the folded one, the unit of labels, and the measure.
+        text: the key that comparable runs share: the texts of valid and test, how much of them was read, how many of
+            their tokens the model lacks, vocabulary and context; for labels the texts, or the folded one, the unit of
+            labels, and the measure.
         words: the size of the vocabulary.
         train_key: the key that repetitions share besides options: the text of train, sources, and precision.
     """
@@ -89,7 +90,8 @@ class Entry:
             texts = [checksums.get(split) for split in ("valid", "test")]
             text = [texts if any(texts) else checksums["train"], of_task, results["measure"]]
         else:
-            text = [checksums.get("valid"), checksums.get("test"), results["tokens"], results["context"], words]
+            tokens = results["tokens"], results.get("unlisted_tokens")
+            text = [checksums.get("valid"), checksums.get("test"), *tokens, results["context"], words]
         train_key = json.dumps([checksums.get("train"), run.origins(), results.get("precision")], sort_keys=True)
         return cls(run.path, options, results, sha256(json.dumps(text).encode()), len(words), train_key)
 
@@ -173,7 +175,9 @@ def _title(members: Sequence[Entry]) -> str:
     if first.kind is LABELS:
         return f"{first.results['task']}, {first.results['measure']} in %"
     names = " and ".join(sorted({entry.results["corpus"] for entry in members}))
-    return f"{names}, context {first.results['context']}, {first.words:,} words"
+    unlisted = sum(first.results.get("unlisted_tokens", {}).values())
+    lacking = f", {unlisted:,} tokens of words that the model lacks" if unlisted else ""
+    return f"{names}, context {first.results['context']}, {first.words:,} words{lacking}"
 
 
 def _alike(members: Sequence[Entry]) -> list[list[Entry]]:

@@ -80,6 +80,11 @@ def language_model(results: Mapping[str, Any]) -> str:
             f"{number:,} of {results['tokens'][split]:,} {split} tokens have probability 0: try smoothing, "
             "or <unk> where they are unknown words"
         )
+    for split, number in results.get("unlisted_tokens", {}).items():
+        lines.append(
+            f"{number:,} of {results['tokens'][split]:,} {split} tokens are of words that the model lacks and reads as "
+            "<unk>: do not compare the perplexity with that of models that know them"
+        )
     if true := results.get("true_perplexity"):
         lines.append(f"the text's own model: {_each(true, 'perplexity', 2)}")
     return "\n".join(lines)

@@ -161,6 +161,9 @@ def evaluate_best(model: LanguageModel, corpus: Corpus, progress: Progress) -> d
     }
     if impossible := {split: each.impossible for split, each in scores.items() if each.impossible}:
         figures["impossible_tokens"] = impossible
+    lacking = {split: int(model.unlisted()[corpus.splits[split].cpu()].sum()) for split in scores}
+    if any(lacking.values()):
+        figures["unlisted_tokens"] = lacking
     if corpus.vocabulary.form.unit == "char":
         bits = {split: -each.logprob / each.tokens / math.log(2) for split, each in scores.items()}
         figures["bits_per_character"] = {split: finite(value) for split, value in bits.items()}

@@ -131,6 +131,17 @@ def test_perplexity_per_word_stands_beside_that_of_pieces(tmp_path: Path):
     assert "per word" not in as_text(tables(keep(tmp_path / "b", 8.0)))
 
 
+def test_a_model_that_lacks_words_of_the_text_has_its_own_table(tmp_path: Path):
+    """`<unk>` in their place lowers its perplexity."""
+    lacking, other = keep(tmp_path / "a", 8.0), keep(tmp_path / "b", 9.0)
+    results = json.loads((lacking / "results.json").read_text()) | {"unlisted_tokens": {"valid": 1200, "test": 34}}
+    (lacking / "results.json").write_text(json.dumps(with_checksum(results)))
+    assert [group.title for group in tables(lacking, other)] == [
+        "toy, context stream, 3 words",
+        "toy, context stream, 3 words, 1,234 tokens of words that the model lacks",
+    ]
+
+
 def test_a_number_of_parameters_that_is_not_known_is_empty(tmp_path: Path):
     run = keep(tmp_path / "a", 8.0)
     results = json.loads((run / "results.json").read_text())

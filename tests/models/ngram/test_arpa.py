@@ -24,6 +24,8 @@ from lmzoo.models.ngram.editing import mixed, pruned, renumbered
 from lmzoo.models.ngram.table import NGramTable
 from lmzoo.protocol.lines import known_words, scored
 from lmzoo.protocol.perplexity import score
+from lmzoo.runs.directory import Run
+from lmzoo.runs.kinds import summary
 
 FOLDER = Path(__file__).parent / "lmplz"
 
@@ -194,6 +196,10 @@ def test_what_is_unknown_is_decided_by_the_file(tmp_path: Path):
     """The sums without unknown words are those of KenLM: 10^(2.7957 / 7)."""
     run = run_of("the cat\nthe zebra saw the cat\n", OWN_WORDS, tmp_path, "corpus.unknown=true")
     assert known_of(run, "the zebra saw the cat") == [True, False, False, True, True, True]
+    results = Run(run).results()
+    assert results is not None
+    assert results["unlisted_tokens"] == {"valid": 2}
+    assert "2 of 9 valid tokens are of words that the model lacks and reads as <unk>" in summary(results)
     assert known_of(run, "<unk> yak cat") == [False, False, True, True]
     text = str(tmp_path / "text")
     summed = command(str(run), text, "--log10", main=score_words.main).err
