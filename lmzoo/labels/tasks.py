@@ -35,6 +35,10 @@ STDIN = Path("/dev/stdin")
 FEW_LABELS = 10
 """The number of distinct labels that never causes a warning."""
 
+REPEATED, FEW_REPEATED = 0.1, 10
+"""The share and the number of sentences of train in another split up to which there is no warning, as short ones recur
+in any text."""
+
 tasks = Registry("task")
 
 
@@ -150,7 +154,7 @@ def load_task(
 
 def label_warnings(texts: Mapping[str, LabelledText], of_entities: bool) -> Iterator[str]:
     """Warn of suspicious labels: a single one in train, nearly as many as words, two spellings, a header, labels of
-    other splits that are missing in train, and words without labels.
+    other splits that are missing in train, and words without labels; and of sentences of train in other splits.
 
     Args:
         of_entities: whether labels are a letter and a type, and only missing types are reported.
@@ -177,6 +181,12 @@ def label_warnings(texts: Mapping[str, LabelledText], of_entities: bool) -> Iter
         if lacking := [label for label in labels if (label[2:] if of_entities else label) not in known]:
             number = f"{sum(labels[label] for label in lacking):,} of {labels.total():,}"
             yield f"{split}: {number} labels are none of train's: {shortened(', '.join(lacking), 80)}"
+    learnt = {tuple(sentence.words) for sentence in texts["train"].sentences}
+    for split in counts:
+        same = [tuple(sentence.words) in learnt for sentence in texts[split].sentences]
+        if sum(same) > max(FEW_REPEATED, REPEATED * len(same)) and texts[split].sentences != texts["train"].sentences:
+            number = f"{sum(same):,} of its {len(same):,} sentences"
+            yield f"{split}: {number} are in train, too: its figures tell less of other text; keep one copy of each"
 
 
 class LabelledWordsOptions(TaskOptions):

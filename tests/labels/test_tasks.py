@@ -1,7 +1,7 @@
 """Texts with one label each: as they are read, written and split_labels into folds."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -176,6 +176,20 @@ def test_labels_that_figures_do_not_show_are_reported(tmp_path: Path):
     ]
     twice = "train has labels that differ from others only in case or blanks: "
     assert told(["D", "N", "d", "N\u00a0"], ["N"]) == [f"{twice}'D'"]
+
+
+def test_texts_of_train_in_another_fold_are_reported(tmp_path: Path):
+    def told(copies: int) -> list[str]:
+        lines = [f"{'ab'[i % 2]}\tfilm {i}\n" for i in range(20)]
+        (tmp_path / "a.txt").write_text("".join(lines + lines[:copies]))
+        options = defaults("task", "classify") | {"train": str(tmp_path / "a.txt"), "folds": 2, "fold": 0}
+        return [note for note in load_task(options, cast(Any, Reader()), "reader")[0].notes if "in train" in note]
+
+    assert told(copies=0) == told(copies=10) == []
+    again = "of its 20 sentences are in train, too: its figures tell less of other text; keep one copy of each"
+    (note,) = told(copies=20)
+    assert note.startswith("test: ")
+    assert note.endswith(again)
 
 
 def test_words_of_conllu_without_a_label_are_reported(tmp_path: Path):
