@@ -49,8 +49,9 @@ class ExternalModel(Run):
 
     def corpus(self) -> Corpus:
         """Raise a UserError, as there is none."""
-        noun = "an ARPA file" if self.is_arpa else "a transformer"
-        raise UserError(f"{self.path}: is {noun}, which has no train, valid or test text", "name a file of text")
+        noun, made = ("an ARPA file", ", or train model=arpa on yours") if self.is_arpa else ("a transformer", "")
+        problem = f"{self.path}: is {noun}, which has no train, valid or test text"
+        raise UserError(problem, f"name a file of text{made}")
 
     def starts(self) -> list[dict[str, Any]]:
         """One start, on a text that is not known."""

@@ -15,6 +15,7 @@ from lmzoo.core.errors import UserError, error_prefix, shortened
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.corpus.form import require_one_direction
 from lmzoo.corpus.user_files import form_difference
+from lmzoo.models.ngram.arpa_file import holds_arpa
 from lmzoo.protocol.abilities import Imitates
 from lmzoo.protocol.condition import Conditioned
 from lmzoo.protocol.model import LanguageModel, Trained, models
@@ -116,6 +117,9 @@ def source_warnings(run: Run) -> Iterator[str]:
 
 def open_source_run(folder: str, option: str) -> tuple[Run, LanguageModel, Vocabulary]:
     """A run, its model and its vocabulary; its `source_warnings` are logged, errors are prefixed by ``option``."""
+    if Path(folder).is_file() and holds_arpa(Path(folder)):
+        advice = f"lmzoo train model=arpa model.path={folder} makes a run of it"
+        raise UserError(f"{option}: {folder}: is an ARPA file, not a run", advice)
     with error_prefix(option, "choose another run"):
         run, (model, vocabulary) = Run(Path(folder)), load(folder)
         for caution in source_warnings(run):

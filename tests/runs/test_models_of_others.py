@@ -17,6 +17,7 @@ from lmzoo.commands import inspect as inspect_command
 from lmzoo.core.errors import UserError
 from lmzoo.page.zoo import Zoo
 from lmzoo.runs.external import open_model
+from lmzoo.runs.loading import open_source_run
 
 ARPA = KENLM.replace("\n0\t<s>", "\n-99\t<s>").replace("-0.05\t", "-0.15\t")
 A_B = [-0.3, -0.15, -0.15]
@@ -81,6 +82,14 @@ def test_what_a_file_lacks_is_reported_in_a_line(name: str, arguments: list[str]
     }  # fmt: skip
     outcome: Outcome = command(arpa, *arguments, main=mains[name])
     assert problem in outcome.refused()
+
+
+def test_a_file_where_a_run_has_a_text_is_refused_with_the_way_to_make_one(arpa: str):
+    made = "m.arpa: is an ARPA file, which has no train, valid or test text; name a file of text, or train model=arpa"
+    for arguments in (["--tokens", arpa, arpa], ["--mixture", arpa]):
+        assert made in command(*arguments, main=compare.main).refused()
+    with pytest.raises(UserError, match=r"^model\.runs: m\.arpa: is an ARPA file, .* model\.path=m\.arpa makes a run"):
+        open_source_run(arpa, "model.runs")
 
 
 def test_other_files_are_refused():
