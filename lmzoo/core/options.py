@@ -14,6 +14,7 @@ import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from keyword import iskeyword
+from numbers import Number
 from typing import Annotated, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, dataclass_transform, overload
 
 from lmzoo.core.errors import UserError, format_value, nearest, shortened
@@ -294,14 +295,17 @@ def check(function: Callable[..., Any], options: Mapping[str, Any], where: str, 
             raise UserError(f"{where}{name} is missing: it must be {_describe(annotation)}")
         value = options[name]
         if wrong := unfit(value, annotation):
-            raise UserError(f"{where}{name}={shortened(value)}: must be {wrong}", _about_quotes(value, annotation))
+            raise UserError(f"{where}{name}={shortened(value)}: must be {wrong}", _about_type(value, annotation))
 
 
-def _about_quotes(value: Any, annotation: Any) -> str | None:
-    """Advice if a value is invalid only for its quotes: 2 is a number, "2" is not."""
+def _about_type(value: Any, annotation: Any) -> str | None:
+    """Advice if a value is invalid only for its quotes, or as a number of numpy: 2 is a number, "2" is not."""
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
             return "leave out its quotes" if _fits(json.loads(value), annotation) else None
+    item = getattr(value, "item", None)
+    if isinstance(value, Number) and item and _fits(item(), annotation):
+        return "give its item(), a number of Python"
     if isinstance(value, bool | int | float) and "a string" in _describe(annotation).split(" or "):
         return "quote it, in the shell's quotes too: 'key=\"value\"'"
     return None

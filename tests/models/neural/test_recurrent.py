@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+import numpy
 import pytest
 import torch
 from layers import assert_dropped, watched
@@ -111,6 +112,7 @@ def test_biases_start_at_zero_and_weights_fill_the_range_of_init():
         ({"layres": 2}, r"^model\.layres: no such option; did you mean 'layers'\?$"),
         ({"dropout": 1.5}, r"^model\.dropout=1\.5: must be below 1"),
         ({"hidden": 2.5}, r"^model\.hidden=2\.5: must be an integer"),
+        ({"hidden": numpy.int64(2)}, r"^model\.hidden=2: must be an integer; give its item\(\)"),
         ({"classes": 0}, r"^model\.classes=0: must be at least 1"),
     ],
 )
