@@ -30,6 +30,9 @@ _ADDED_BYTES = [word.encode() for word in ADDED]
 SHORT = 2**9
 """A text of fewer bytes is encoded word by word, which takes less time than vectorized look-up."""
 
+DOUBLED_QUOTE = re.compile(r'(?<!")""\w|\w""(?!")')
+"""A quote inside a cell of a table, where it is written twice."""
+
 LIKE_UNK = re.compile(r"UNK|(?!<unk>)[<\[](?i:unk|unknown|oov)[>\]]")
 """Names of `<unk>` in other programs."""
 
@@ -175,13 +178,16 @@ class Vocabulary:
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings of words that affect figures: other names of `<unk>`, words in two Unicode normal forms, and words
-        with punctuation, such as "end." beside "end", which are those of raw prose."""
+        """Warnings of words that affect figures: other names of `<unk>`, words in two Unicode normal forms, quotes
+        of a table's cells, and words with punctuation, such as "end." beside "end", which are those of raw prose."""
         found = [f"'{word}' is a word like others; only {UNK} stands for unknown words, so write it so in the texts"
                  for word in self.words if LIKE_UNK.fullmatch(word)]  # fmt: skip
         if twice := [word for word in self.words if has_other_normal_form(word, self.index)]:
             found.append(f"{len(twice)} words are there in another Unicode normal form, too, such as '{twice[0]}'; "
                          "normalize the texts")  # fmt: skip
+        if quoted := [word for word in self.words if DOUBLED_QUOTE.search(word)]:
+            found.append(f"{len(quoted)} words have doubled quotes, such as '{quoted[0]}', as cells of a table do; "
+                         "write the texts alone, without the quotes of the table")  # fmt: skip
         return found + ([] if self.form.tokenizer else self._prose())
 
     def _prose(self) -> list[str]:

@@ -47,6 +47,9 @@ def test_words_that_are_others_than_they_seem_are_reported(texts: Path):
     like = "is a word like others; only <unk> stands for unknown words, so write it so in the texts"
     forms = "2 words are there in another Unicode normal form, too, such as 'caf\u00e9'; normalize the texts"
     assert corpus(train="words.txt") == [*(f"'{word}' {like}" for word in ("<UNK>", "[unk]", "UNK")), forms]
+    Path("words.txt").write_text('the """Great"" film\na """closed""" form = ""\n')
+    quotes = "as cells of a table do; write the texts alone, without the quotes of the table"
+    assert corpus(train="words.txt") == [f"""1 words have doubled quotes, such as '\"""Great""', {quotes}"""]
 
 
 @pytest.mark.parametrize(
