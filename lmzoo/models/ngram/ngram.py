@@ -2,6 +2,7 @@
 
 import logging
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -107,6 +108,7 @@ class NGram(BackoffModel):
         self.order = order = options.order
         self.options = options
         self._drawing: Drawing | None = None
+        self.register_load_state_dict_post_hook(_check_loaded)
         prune = [*options.prune]
         if not 1 <= len(prune) <= order or prune[0] or prune != sorted(prune):
             raise UserError(
@@ -124,3 +126,14 @@ class NGram(BackoffModel):
             self._drawing = Drawing(self.table, self.vocabulary_size)
         word = self._drawing(state[0], random)[:, None]
         return word, (torch.cat([state[0], word], 1)[:, 1:],)
+
+
+def _check_loaded(model: NGram, incompatible: Any) -> None:
+    """Raise a RuntimeError, as PyTorch does for sizes, for the weights of other words or of another order."""
+    table, order = model.table, model.order
+    of_order = table.order == order or (table.order < order and len(table.backoff) == len(table.logprob))
+    if not incompatible.missing_keys and (table.vocabulary_size != model.types or not of_order):
+        raise RuntimeError(
+            f"size mismatch for NGram: the weights are of {table.vocabulary_size:,} words and order {table.order}, "
+            f"the model is of {model.types:,} and order {order}"
+        )

@@ -1,6 +1,7 @@
 """n-gram models against dictionaries of tuples, and on Penn Treebank against KenLM."""
 
 import math
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -11,7 +12,7 @@ from ngram_oracle import BOS, EOS, Oracle
 
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
-from lmzoo.corpus import Corpus
+from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.models.ngram.counts import adjusted_counts, count_ngrams, places_between
 from lmzoo.models.ngram.ngram import NGram
 from lmzoo.models.ngram.smoothing import discounts, estimate
@@ -188,6 +189,25 @@ def test_a_model_without_a_text_is_uniform():
     for unknown in (False, True):
         model = NGram(vocabulary_size=5, order=3, unknown=unknown, **DEFAULTS)
         torch.testing.assert_close(model.predict(model.initial_state(2)).exp(), torch.full((2, 5), 1 / (5 + unknown)))
+
+
+def test_weights_of_another_order_or_of_other_words_are_refused(corpus: Corpus):
+    V = len(corpus.vocabulary)
+
+    def estimated(text: Corpus, order: int) -> NGram:
+        (model := NGram(len(text.vocabulary), order=order)).estimate(text)
+        return model
+
+    for order in (1, 3):
+        weights = estimated(corpus, order).state_dict()
+        for other in ({"order": order + 1}, {"order": 2}, {"vocabulary_size": V + 1}, {"unknown": True}):
+            with pytest.raises(RuntimeError, match="size mismatch for NGram"):
+                NGram(**({"vocabulary_size": V, "order": order} | other)).load_state_dict(weights)
+        (same := NGram(V, order=order)).load_state_dict(weights)
+        assert text_logprobs(same, corpus.splits["valid"], "stream").isfinite().all()
+    short = replace(corpus, splits={"train": torch.tensor([1, 2, EOS_ID])})  # no n-gram is of the highest order
+    NGram(V, order=5).load_state_dict(estimated(short, 5).state_dict())
+    NGram(V, order=5).load_state_dict(NGram(V, order=5).state_dict())
 
 
 @pytest.mark.parametrize("prune", [[], [1], [0, 2, 1], [0, 0, 0, 0]])
