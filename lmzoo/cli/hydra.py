@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import copy
 import json
 import logging
 import os
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import hydra
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
 from hydra._internal.utils import get_args_parser
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
@@ -137,7 +138,7 @@ def run_hydra(job: Job, config_name: str, line: Sequence[str] | None = None) -> 
     sys.argv = [line[0], *flags, *(along.get(override, override) for override in arguments.overrides)]
     logging.getLogger("hydra_plugins.hydra_optuna_sweeper._impl").addFilter(_is_unreported)
     try:
-        with _composed_once():
+        with _groups_composed_once():
             hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name=config_name)(as_typed)()
     except BrokenPipeError:  # by --help | head
         raise
@@ -155,15 +156,24 @@ def run_hydra(job: Job, config_name: str, line: Sequence[str] | None = None) -> 
 
 
 @contextlib.contextmanager
-def _composed_once() -> Iterator[None]:
-    """Compose each job of a sweep once; Hydra does so for all jobs at first, to find mistakes, and again for each."""
-    load, ready = ConfigLoaderImpl.load_sweep_config, dict[tuple[str, ...], DictConfig]()
+def _groups_composed_once() -> Iterator[None]:
+    """Compose each choice of groups of a sweep once, and set the other options of a job in a copy; Hydra composes every
+    job from its files twice, first all of them, to find mistakes."""
+    load, ready = ConfigLoaderImpl.load_sweep_config, dict[tuple[str | None, ...], DictConfig]()
 
     def load_once(self: ConfigLoaderImpl, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
-        job = tuple(sweep_overrides)
-        if job in ready:
-            return ready.pop(job)
-        return ready.setdefault(job, load(self, master_config, sweep_overrides))
+        given, groups = [*map(parse, sweep_overrides)], master_config.hydra.runtime.choices
+        values = [o for o in given if o.type is OverrideType.CHANGE and o.key_or_group not in groups]
+        values = [override for override in values if not override.is_hydra_override()]
+        chosen = tuple(override.input_line for override in given if override not in values)
+        if chosen not in ready:
+            ready[chosen] = load(self, master_config, [*map(str, chosen)])
+        config = copy.deepcopy(ready[chosen])
+        self._apply_overrides_to_config(values, config)
+        own, job = [override for override in given if not override.is_hydra_override()], config.hydra.job
+        config.hydra.overrides.task = [override.input_line for override in own]
+        job.override_dirname = get_overrides_dirname(own, **job.config.override_dirname)
+        return config
 
     ConfigLoaderImpl.load_sweep_config = load_once
     try:
