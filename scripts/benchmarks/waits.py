@@ -270,6 +270,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     os.environ |= {"OMP_NUM_THREADS": "1", "LMZOO_CACHE": str(arguments.folder.absolute() / "cache")}
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each program compiles all that it imports, in seconds
     folder, kenlm = arguments.folder.absolute(), arguments.kenlm.absolute()
     if not folder.exists():
         try:
