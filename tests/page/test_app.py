@@ -56,7 +56,7 @@ def blocks(zoo: Zoo):
 def test_there_is_a_tab_for_what_the_runs_can_show(blocks, folder_of_runs: Path, gradio: None):
     assert labels(blocks, "tabitem") == TABS
     assert labels(app.build(Zoo([folder_of_runs / "ngram"])), "tabitem") == TABS[:3]
-    assert labels(app.build(Zoo([folder_of_runs / "ppmi"])), "tabitem") == TABS[6:]
+    assert labels(app.build(Zoo([folder_of_runs / "ppmi"])), "tabitem") == TABS[5:]
 
 
 def test_what_is_drawn_first_is_of_the_example(zoo: Zoo, blocks):
