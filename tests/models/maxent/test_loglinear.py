@@ -106,7 +106,7 @@ def minibatches(run_dir: Path, *overrides: str) -> dict[str, Any]:
     text = ["corpus=markov", "corpus.words=20", "corpus.train=2000", "corpus.valid=300", "corpus.test=300"]
     model = ["model=loglinear", "model.order=2", "model.l2=[0.1,2.0]", "model.l1=[0]", "model.tolerance=1e-9"]
     windows = ["trainer.batch_size=1", "trainer.bptt=507", "device=cpu"]
-    return configuration(run_dir, *text, *model, *windows, "optimizer=adagrad", *overrides)
+    return configuration(run_dir, *text, *model, *windows, "optimizer=adagrad", "optimizer.lr=1", *overrides)
 
 
 @pytest.mark.slow

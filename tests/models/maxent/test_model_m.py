@@ -10,7 +10,6 @@ from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.models.maxent.loglinear import LogLinear
 from lmzoo.models.maxent.model_m import ModelM
-from lmzoo.protocol.model import models
 from lmzoo.protocol.perplexity import score
 from lmzoo.words.brown import cached_brown_clusters
 
@@ -89,6 +88,6 @@ def test_one_class_is_the_log_linear_model(corpus: Corpus):
 
 @pytest.mark.slow
 def test_penn_treebank_s_goal_is_reached(ptb: Corpus):
-    model = models.build(options("model_m", name="model_m", classes=150), vocabulary_size=len(ptb.vocabulary))
+    model = ModelM(len(ptb.vocabulary), **options("model_m", classes=150))
     model.estimate(ptb)
     assert score(model, ptb.splits["test"], "sentence").perplexity < 130
