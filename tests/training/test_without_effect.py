@@ -67,7 +67,7 @@ LINES |= {
         "kneser_ney": ["model.discount_fallback=true"], "modified_kneser_ney": ["model.discount_fallback=true"],
     }.items()
 }  # fmt: skip
-LINES |= {model: [*TEXT, *QUICK, *MODELS[model]] for model in ("rnn", "gru")}
+LINES |= {model: [*TEXT, *QUICK, *MODELS[model]] for model in ("rnn", "gru", "vlhmm")}
 LINES["characters"] = [*LINES["text"], "corpus.unit=char"]
 LINES["averaged"] = [*LINES["nnlm"], "model.context=averaged", "trainer.average=nt"]
 OTHERS |= {method: ("vectors", [*OTHERS["skipgram"][1], f"method={method}"]) for method in ("cbow", "fasttext")}
