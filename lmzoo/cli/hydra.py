@@ -135,7 +135,7 @@ def run_hydra(job: Job, config_name: str, line: Sequence[str] | None = None) -> 
             stop.append(error)  # Hydra would print it and start the next job
             return None
 
-    sys.argv = [line[0], *flags, *(along.get(override, override) for override in arguments.overrides)]
+    sys.argv = [line[0], *(along.get(override, override) for override in arguments.overrides), *flags]
     logging.getLogger("hydra_plugins.hydra_optuna_sweeper._impl").addFilter(_is_unreported)
     try:
         with _groups_composed_once():

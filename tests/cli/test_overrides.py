@@ -124,3 +124,8 @@ def test_a_mistake_on_the_command_line(arguments: str, message: str, folder: Pat
 def test_an_option_and_its_value_as_other_programs_have_them(folder: Path):
     assert command("--model", "lstm").refused() == "error: unrecognized arguments: --model; write model=lstm"
     assert "did you mean 'trainer.epochs'?" in command("--epochs", "3", "model=lstm").refused()
+
+
+@pytest.mark.parametrize("line", [["--info", "defaults", "model=ngram"], ["model=ngram", "--info"]])
+def test_a_flag_of_hydra_does_not_take_an_option_for_its_value(line: list[str]):
+    assert "Defaults List" in command(*line).out
