@@ -14,7 +14,7 @@ def mixed(*paths: str, split: str = "test"):
     return command("--mixture", *paths, "--split", split, "--device", "cpu", main=compare.main)
 
 
-def test_a_mixture_is_that_of_the_run(runs: list[str], text: list[str]):
+def test_a_mixture_is_that_of_the_run(runs: list[str], text: list[str], folder: Path):
     assert command(*text, *MODELS["ngram"], "model.order=1", "run_dir=third", "device=cpu").code == 0
     three = [*runs, "third"]
     assert command(*text, "model=mixture", f"model.runs=[{','.join(three)}]", "run_dir=all", "device=cpu").code == 0
@@ -36,7 +36,7 @@ def test_a_mixture_is_that_of_the_run(runs: list[str], text: list[str]):
     assert rows[0][1] == f"{of_first:.2f}"
 
 
-def test_what_cannot_be_mixed_is_refused(runs: list[str]):
+def test_what_cannot_be_mixed_is_refused(runs: list[str], folder: Path):
     assert "fitted to valid" in mixed(*runs, split="valid").refused()
     assert f"--mixture: {runs[0]} is named twice; leave one out" in mixed(runs[0], runs[0]).refused()
     for more in (["--plot", "a.svg"], ["--csv", "a.csv"], ["--sentence", "a"], ["--tokens", *runs]):
