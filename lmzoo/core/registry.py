@@ -47,7 +47,8 @@ def plugin_error(error: Exception, entry: Callable[..., Any] | None = None) -> U
     entries = [each for registry in REGISTRIES.values() for each in registry.entries.values()]
     packages = {_package(each) for each in entries if is_plugin(each)}
     inside = [package_of(frame) for frame, _ in walk_tb(error.__traceback__)]
-    if isinstance(error, AttributeError) and inside[-1:] == [_package(is_plugin)]:
+    readers = [package for package in inside if package != "torch"]  # whose modules raise it in __getattr__
+    if isinstance(error, AttributeError) and readers[-1:] == [_package(is_plugin)]:
         own = next((kind for kind in type(error.obj).__mro__ if "__init__" in vars(kind)), object)
         if _package(own) in packages:
             code = inspect.unwrap(vars(own)["__init__"]).__code__

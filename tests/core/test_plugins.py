@@ -163,6 +163,11 @@ PAIR = "forward returns {}, not a pair of log p and state; correct forward of Mi
             "zoo/own.py:17: AttributeError: cannot assign parameters before Module.__init__",
         ),
         ("super().__init__()\n", "self.vocabulary_size = 2; return\n", "__init__ does not call super().__init__()"),
+        (
+            "self.vocabulary_size = vocabulary_size",
+            "pass",
+            "zoo/own.py:13: AttributeError: 'Mine' object has no attribute 'vocabulary_size'; set it in __init__, or ",
+        ),
         ("size: int, options", "size: int, given", "zoo/own.py:13: Mine.__init__ does not have 'options' as its last"),
         ("(self, vocabulary_size: int, ", "(self, ", "__init__() got an unexpected keyword argument 'vocabulary_size'"),
         ("torch.zeros(vocabulary_size)", "torch.zeros(options.size)", "AttributeError: 'MineOptions' object has no "),
