@@ -163,8 +163,8 @@ def _groups_composed_once() -> Iterator[None]:
 
     def load_once(self: ConfigLoaderImpl, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
         given, groups = [*map(parse, sweep_overrides)], master_config.hydra.runtime.choices
-        values = [o for o in given if o.type is OverrideType.CHANGE and o.key_or_group not in groups]
-        values = [override for override in values if not override.is_hydra_override()]
+        values = [o for o in given if not o.is_hydra_override() and o.key_or_group not in groups]
+        values = [o for o in values if o.type in (OverrideType.CHANGE, OverrideType.FORCE_ADD)]
         chosen = tuple(override.input_line for override in given if override not in values)
         if chosen not in ready:
             ready[chosen] = load(self, master_config, [*map(str, chosen)])

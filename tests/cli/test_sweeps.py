@@ -207,7 +207,7 @@ def test_a_sweep_composes_each_choice_of_groups_once(monkeypatch: pytest.MonkeyP
 def test_a_job_of_a_sweep_has_the_configuration_that_hydra_composes():
     name = "run_dir=runs/${hydra:job.override_dirname}"
     jobs = [
-        ["model=ngram", "model.order=3", "seed=1"],
+        ["model=ngram", "++model.order=3", "model.order=2", "++model.order=4", "seed=1"],
         ["seed=2", "model=lstm", "trainer=debug", name, "~device", "+hydra.job.env_set.A=1", "model.hidden=8"],
     ]
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
