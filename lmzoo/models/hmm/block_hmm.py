@@ -4,8 +4,8 @@ Chiu and Rush, "Scaling Hidden Markov Language Models", EMNLP 2020, https://acla
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, ClassVar, Literal, NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -23,6 +23,9 @@ from lmzoo.numerics.gpu_sync import on_host, to_device_async
 from lmzoo.protocol.abilities import Encoder, HiddenChain
 from lmzoo.protocol.model import LanguageModel, State, Trained, evaluating
 from lmzoo.words.brown import Clustering, word_clusters
+
+if TYPE_CHECKING:
+    from lmzoo.models.hmm.neural_distributions import NeuralDistributions
 
 SPLIT_NOISE = 0.1
 """Length of the noise that is added to the vectors of new states, relative to their length."""
@@ -103,8 +106,8 @@ class BlockHMM(LanguageModel):
     """Options that must have the parent's values."""
     multiples_of_parent: ClassVar[tuple[str, ...]] = ("states",)
     """Options that must be multiples of the parent's values."""
-    distributions: Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Transitions]]
-    """A module that makes of (M, K) states and of `cluster` the last three of `BlockTables`, as if there were only
+    distributions: "NeuralDistributions"
+    """Makes of (M, K) states and of `cluster` the last three of `BlockTables`, as if there were only
     these states, in whole groups of `group_size`."""
     group_size: int = 1
     """How many consecutive states of a cluster state dropout leaves out together; a divisor of S."""

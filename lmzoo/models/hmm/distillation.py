@@ -11,7 +11,7 @@ which needs no forward algorithm. Training by the likelihood of the words alone 
 
 import logging
 import math
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -26,7 +26,6 @@ from lmzoo.protocol.encoder import embed_lines
 
 if TYPE_CHECKING:
     from lmzoo.models.hmm.block_hmm import BlockHMM
-    from lmzoo.models.hmm.neural_distributions import NeuralDistributions
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +66,6 @@ def previous_states(states: Tensor, tokens: Tensor, context: str) -> Tensor:
 def distil(model: "BlockHMM", corpus: Corpus, encoder: Encoder, epochs: int) -> None:
     """Label train by the encoder, and maximise its complete-data likelihood. A run that is resumed goes on in it."""
     tokens, seed = corpus.splits["train"].cpu(), torch.initial_seed()
-    distributions = cast("NeuralDistributions", model.distributions)
     pieces = -(-len(tokens) // ROW_TOKENS)
     per_step = max(1, min(STEP_TOKENS // ROW_TOKENS, pieces // EPOCH_STEPS))
     per_epoch = -(-pieces // per_step)
@@ -105,7 +103,7 @@ def distil(model: "BlockHMM", corpus: Corpus, encoder: Encoder, epochs: int) -> 
         places = places[places < len(tokens)]
         torch.manual_seed(seed + step)  # the dropout of a step that is done again after an interruption
         source, target, words = (part[places].long().to(model.device) for part in (previous, states, tokens))
-        loss = -distributions.joint_logprobs(source, target, words, model.cluster).mean()
+        loss = -model.distributions.joint_logprobs(source, target, words, model.cluster).mean()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         clip_grad_norm_(model.parameters(), CLIP)
