@@ -183,10 +183,10 @@ class Vocabulary:
         found = [f"'{word}' is a word like others; only {UNK} stands for unknown words, so write it so in the texts"
                  for word in self.words if LIKE_UNK.fullmatch(word)]  # fmt: skip
         if twice := [word for word in self.words if has_other_normal_form(word, self.index)]:
-            found.append(f"{len(twice)} words are there in another Unicode normal form, too, such as '{twice[0]}'; "
+            found.append(f"words present in another Unicode normal form, too: {len(twice):,}, such as '{twice[0]}'; "
                          "normalize the texts")  # fmt: skip
         if quoted := [word for word in self.words if DOUBLED_QUOTE.search(word)]:
-            found.append(f"{len(quoted)} words have doubled quotes, such as '{quoted[0]}', as cells of a table do; "
+            found.append(f"words with doubled quotes, as in cells of a table: {len(quoted):,}, such as '{quoted[0]}'; "
                          "write the texts alone, without the quotes of the table")  # fmt: skip
         return found + ([] if self.form.tokenizer else self._prose())
 

@@ -141,7 +141,7 @@ def load_task(
     for split, text in texts.items():
         others = {word for sentence in text.sentences for word in sentence.words if word not in counts}
         if spelt := sorted(word for word in others if has_other_normal_form(word, counts)):
-            forms = f"{len(spelt)} words are train's in another Unicode normal form, such as '{spelt[0]}'"
+            forms = f"words of train in another Unicode normal form: {len(spelt):,}, such as '{spelt[0]}'"
             task.notes.append(f"{split}: {forms}; normalize the texts")
     usual = defaults("task", options["name"])
     if task.files["train"] != usual["train"]:

@@ -220,8 +220,9 @@ def _check_arguments(model: "LanguageModel", arguments: tuple[Any, ...], named: 
         shape = tuple(tokens.shape)
         hint = "; tokens[None] is a batch of one" if tokens.ndim == 1 else ""
         raise ValueError(f"tokens must be (B, T) int64 with T of at least 1, not {shape} {tokens.dtype}{hint}")
-    if isinstance(state, Tensor):
-        raise ValueError("the state must be a tuple of tensors, not a tensor; return (tensor,)")
+    if not isinstance(state, tuple):
+        found, kind = type(state).__name__, type(model).__name__
+        raise UserError(f"the state is a {found}, not a tuple of tensors", f"correct initial_state of {kind}")
     batch = tokens.shape[0]
     if rows := [part.shape[0] for part in state if part.shape[0] != batch]:
         raise ValueError(f"the state is of {rows[0]} rows, the tokens of {batch}; initial_state({batch})?")

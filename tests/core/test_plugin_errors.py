@@ -51,6 +51,7 @@ PAIR = "forward returns {}, not a pair of log p and state; correct forward of Mi
         (FORWARD, "return [0.0], state", r"forward returns shape \(\), not \(\d+, \d+\), that of the tokens"),
         (FORWARD, "return self.w[tokens], state, 1", PAIR.format("a tuple of 3")),
         (FORWARD, "return self.w[tokens], tokens", "forward returns a state that is a Tensor, not a tuple of tensors"),
+        ("return ()", "return None", "the state is a NoneType, not a tuple of tensors; correct initial_state of Mine"),
         (FORWARD, "return self.w.expand(*tokens.shape, -1), state", r"forward returns shape \(\d+, \d+, 2\d\), not "),
         (
             "super().__init__()",

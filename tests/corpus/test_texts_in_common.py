@@ -45,11 +45,13 @@ def test_a_text_that_train_has_twice_is_reported(texts: Path):
 def test_words_that_are_others_than_they_seem_are_reported(texts: Path):
     Path("words.txt").write_text("the <UNK> caf\u00e9 [unk] unk UNK <unk>\ncafe\u0301 is closed oov\n")
     like = "is a word like others; only <unk> stands for unknown words, so write it so in the texts"
-    forms = "2 words are there in another Unicode normal form, too, such as 'caf\u00e9'; normalize the texts"
+    forms = "words present in another Unicode normal form, too: 2, such as 'caf\u00e9'; normalize the texts"
     assert corpus(train="words.txt") == [*(f"'{word}' {like}" for word in ("<UNK>", "[unk]", "UNK")), forms]
     Path("words.txt").write_text('the """Great"" film\na """closed""" form = ""\n')
-    quotes = "as cells of a table do; write the texts alone, without the quotes of the table"
-    assert corpus(train="words.txt") == [f"""1 words have doubled quotes, such as '\"""Great""', {quotes}"""]
+    quotes = "write the texts alone, without the quotes of the table"
+    assert corpus(train="words.txt") == [
+        f"""words with doubled quotes, as in cells of a table: 1, such as '\"""Great""'; {quotes}"""
+    ]
 
 
 @pytest.mark.parametrize(

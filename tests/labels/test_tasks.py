@@ -172,7 +172,7 @@ def test_labels_that_figures_do_not_show_are_reported(tmp_path: Path):
     for name, word in zip(names, ("caf\u00e9", "cafe\u0301"), strict=True):
         (tmp_path / name).write_text(f"{word} N\nthe D\n")
     assert load_task(options, labellers.build(defaults("labeller", "majority")), "majority")[0].notes == [
-        "test: 1 words are train's in another Unicode normal form, such as 'cafe\u0301'; normalize the texts"
+        "test: words of train in another Unicode normal form: 1, such as 'cafe\u0301'; normalize the texts"
     ]
     twice = "train has labels that differ from others only in case or blanks: "
     assert told(["D", "N", "d", "N\u00a0"], ["N"]) == [f"{twice}'D'"]

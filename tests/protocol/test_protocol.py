@@ -170,7 +170,7 @@ def test_what_is_wrong_with_tokens_is_said(tokens: torch.Tensor, rows: int, mess
 
 def test_a_state_that_is_no_tuple_is_refused():
     model = models.build(options("rnn"), vocabulary_size=150)
-    with pytest.raises(ValueError, match=r"the state must be a tuple of tensors, not a tensor; return \(tensor,\)"):
+    with pytest.raises(ValueError, match="the state is a Tensor, not a tuple of tensors; correct initial_state of RNN"):
         model(torch.ones(3, 1, dtype=torch.int64), torch.zeros(3, 8))
 
 
