@@ -139,6 +139,6 @@ def compare_readers(
         beyond = added.difference_from(points[0][2]) if points else None
         points.append((name, perplexity, added))
         gains = [f"{1000 * nats:.2f}" for nats in (added.nats, added.low, added.high, *(beyond or ()))]
-        cells = [f"{perplexity:.2f}", *gains, *([] if beyond else [""] * 3), f"{added.slope:.2f}"]
+        cells = [f"{perplexity:.2f}", *gains, *([] if beyond else [""] * 3), f"{added.slope:.3g}"]
         table.append([printable(str(folder)), printable(name), str(rows.sum()), *cells])
     return table, points, columns
