@@ -49,9 +49,11 @@ class ExternalModel(Run):
 
     def corpus(self) -> Corpus:
         """Raise a UserError, as there is none."""
-        noun, made = ("an ARPA file", ", or train model=arpa on yours") if self.is_arpa else ("a transformer", "")
+        noun, made = "a transformer", ""
+        if self.is_arpa:
+            noun, made = "an ARPA file", f", or a run: lmzoo train model=arpa model.path={self.path} makes one"
         problem = f"{self.path}: is {noun}, which has no train, valid or test text"
-        raise UserError(problem, f"name a file of text{made}")
+        raise UserError(problem, f"give a file of text{made}")
 
     def starts(self) -> list[dict[str, Any]]:
         """One start, on a text that is not known."""

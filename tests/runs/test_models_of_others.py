@@ -69,8 +69,8 @@ def test_commands_take_a_file(arpa: str):
 @pytest.mark.parametrize(
     ("name", "arguments", "problem"),
     [
-        ("evaluate", [], "m.arpa: is an ARPA file, which has no train, valid or test text; name a file of text"),
-        ("score", ["test"], "m.arpa: is an ARPA file, which has no train, valid or test text; name a file of text"),
+        ("evaluate", [], "m.arpa: is an ARPA file, which has no train, valid or test text; give a file of text"),
+        ("score", ["test"], "m.arpa: is an ARPA file, which has no train, valid or test text; give a file of text"),
         ("inspect", [], "m.arpa: is a run of model=arpa, and this command needs a hidden Markov model"),
         ("tag", ["text"], "m.arpa: not a run directory (it is a file)"),
     ],
@@ -85,7 +85,7 @@ def test_what_a_file_lacks_is_reported_in_a_line(name: str, arguments: list[str]
 
 
 def test_a_file_where_a_run_has_a_text_is_refused_with_the_way_to_make_one(arpa: str):
-    made = "m.arpa: is an ARPA file, which has no train, valid or test text; name a file of text, or train model=arpa"
+    made = "test text; give a file of text, or a run: lmzoo train model=arpa model.path=m.arpa makes one"
     for arguments in (["--tokens", arpa, arpa], ["--mixture", arpa]):
         assert made in command(*arguments, main=compare.main).refused()
     with pytest.raises(UserError, match=r"^model\.runs: m\.arpa: is an ARPA file, .* model\.path=m\.arpa makes a run"):
