@@ -111,14 +111,18 @@ class Run(Files):
     def _is_trained(self) -> bool:
         return bool(self.names() & {"last.pt", "results.json", *WEIGHTS_FILES})
 
+    def changed_splits(self, corpus: Corpus) -> list[str]:
+        """The splits of a corpus, and its vocabulary if given, that are not those that the run started with."""
+        then, now = self.recorded_corpus()["sha256"], corpus.sha256
+        return [name for name in {**then, **now} if then.get(name) != now.get(name)]
+
     def check_text(self, corpus: Corpus) -> None:
         """Raise a UserError if the corpus is not the text that the run was trained on."""
         if not self._is_trained():
             return
         begun_with = self.recorded_corpus()
-        then, now = begun_with["sha256"], corpus.sha256
-        if then != now:
-            splits = ", ".join(name for name in {**then, **now} if then.get(name) != now.get(name))
+        if changed := self.changed_splits(corpus):
+            splits = ", ".join(changed)
             notes = "".join(
                 f"; {name} then {begun_with[name]}, now {note}"
                 for name, note in corpus.notes.items()

@@ -128,12 +128,18 @@ def open_source_run(folder: str, option: str) -> tuple[Run, LanguageModel, Vocab
 
 
 def load_source(folder: str, corpus: Corpus, option: str, same_text: bool = True) -> Trained:
-    """Load a run with the same vocabulary and, if ``same_text``, the same text; errors are prefixed by ``option``."""
+    """Load a run with the same vocabulary; errors are prefixed by ``option``.
+
+    If ``same_text``, valid and test must be the same, too; another train is warned of, such as one with samples of the
+    run.
+    """
     run, model, vocabulary = open_source_run(folder, option)
     with error_prefix(option, "choose another run"):
         require_one_direction(folder, vocabulary.form, f"corpus {corpus.name}", corpus.vocabulary.form)
-        if same_text:
+        if same_text and set(run.changed_splits(corpus)) - {"train", "vocabulary"}:
             run.check_text(corpus)
+    if same_text and "train" in run.changed_splits(corpus):
+        log.warning("%s: was trained on another text than train of corpus %s", folder, corpus.name)
     other_words = vocabulary.words != corpus.vocabulary.words
     if other_words or vocabulary.conditions != corpus.vocabulary.conditions:
         raise UserError(

@@ -95,12 +95,18 @@ def test_a_distilled_run_starts_below_the_unigram_and_needs_its_encoder_no_more(
     assert "already finished" in command(*distil).out
 
 
+def test_the_encoder_may_have_read_another_train_with_a_warning(encoder: str):
+    longer = command(*STUDENT, encoder, "corpus.train=410", "model.distillation_epochs=1", "run_dir=longer")
+    assert longer.code == 0
+    assert "encoder: was trained on another text than train of corpus markov" in longer.out
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["model.distilled_from=ngram"], "model=ngram has no embeddings; choose a run of an rnn, gru, lstm"),
         (["model.parent=encoder"], "the states start from model.parent=encoder; leave one out"),
-        (["corpus.train=410"], "was trained on another text"),
+        (["corpus.valid=110"], "was trained on another text"),
     ],
 )
 def test_encoders_that_are_refused(encoder: str, options: list[str], message: str):

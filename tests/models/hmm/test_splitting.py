@@ -102,7 +102,7 @@ def test_a_trained_run_needs_its_parent_no_more(parent: Path, tmp_path: Path):
         (["model.dim=16"], "has model.dim=8, not 16; set it to the same"),
         (["model.tied=true"], "has model.tied=false, not true; set it to the same"),
         (["model=vlhmm"], "is a run of model=twolevel_hmm; choose a run of the model that is trained"),
-        (["corpus.train=410"], r"parent: was trained on another text .*\); choose another run$"),
+        (["corpus.valid=110"], r"parent: was trained on another text .*\); choose another run$"),
         (["model.parent=nowhere"], r"nowhere: not a run directory \(.*\); choose another run$"),
     ],
 )
