@@ -182,13 +182,20 @@ class BlockHMM(LanguageModel):
         self.load_state_dict(weights)
 
     def estimate(self, corpus: Corpus) -> None:
-        """Put the words into clusters, unless the parent's clusters are used, and distil hidden states if asked to."""
-        options = self.options
+        """Put the words into clusters, those of the parent if there is one, and distil hidden states if asked to.
+
+        The clusters are the encoder's classes if it has as many of the same kind, as a teacher with them costs less.
+        """
+        options, (encoder,) = self.options, self.encoder or (None,)
         if options.parent is None:
-            text = corpus.splits["train"]
-            self.cluster.copy_(word_clusters(options.clustering, text, self.vocabulary_size, self.clusters))
-        if self.encoder is not None:
-            (encoder,), self.encoder = self.encoder, None
+            classes = getattr(getattr(encoder, "output", None), "classes", None)
+            if classes is not None and classes.kind == (options.clusters, options.clustering):
+                self.cluster.copy_(classes.word_class)
+            else:
+                text = corpus.splits["train"]
+                self.cluster.copy_(word_clusters(options.clustering, text, self.vocabulary_size, self.clusters))
+        if encoder is not None:
+            self.encoder = None
             distil(self, corpus, encoder, options.distillation_epochs)
 
     def initial_state(self, batch_size: int) -> State:

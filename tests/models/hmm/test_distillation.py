@@ -11,6 +11,7 @@ from hmm_oracle import EXACT, V, words
 
 from lmzoo.corpus import EOS_ID
 from lmzoo.models.hmm.distillation import previous_states, state_labels
+from lmzoo.runs.loading import load
 
 
 def labelled(model, tokens):
@@ -95,10 +96,16 @@ def test_a_distilled_run_starts_below_the_unigram_and_needs_its_encoder_no_more(
     assert "already finished" in command(*distil).out
 
 
-def test_the_encoder_may_have_read_another_train_with_a_warning(encoder: str):
-    longer = command(*STUDENT, encoder, "corpus.train=410", "model.distillation_epochs=1", "run_dir=longer")
-    assert longer.code == 0
-    assert "encoder: was trained on another text than train of corpus markov" in longer.out
+def test_the_encoder_may_have_read_another_train_and_its_classes_are_the_clusters(encoder: str):
+    """With a warning, and as Brown's clusters of this train are others."""
+    assert command(*SMALL, *MODELS["lstm"], "model.classes=6", "run_dir=classes").code == 0
+    longer = [*STUDENT, "corpus.train=900", "model.distillation_epochs=1"]
+    of_text = command(*longer, encoder, "run_dir=of_text")
+    assert "encoder: was trained on another text than train of corpus markov" in of_text.out
+    assert command(*longer, "model.distilled_from=classes", "run_dir=of_classes").code == 0
+    classes = load("classes")[0].output.classes.word_class
+    assert classes.equal(load("of_classes")[0].cluster)
+    assert not classes.equal(load("of_text")[0].cluster)
 
 
 @pytest.mark.parametrize(
