@@ -139,7 +139,7 @@ def load_source(folder: str, corpus: Corpus, option: str, same_text: bool = True
         if same_text and set(run.changed_splits(corpus)) - {"train", "vocabulary"}:
             run.check_text(corpus)
     if same_text and "train" in run.changed_splits(corpus):
-        log.warning("%s: was trained on another text than train of corpus %s", folder, corpus.name)
+        log.warning("%s: %s was trained on another text than train of corpus %s", option, folder, corpus.name)
     other_words = vocabulary.words != corpus.vocabulary.words
     if other_words or vocabulary.conditions != corpus.vocabulary.conditions:
         raise UserError(

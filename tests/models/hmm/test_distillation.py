@@ -101,7 +101,7 @@ def test_the_encoder_may_have_read_another_train_and_its_classes_are_the_cluster
     assert command(*SMALL, *MODELS["lstm"], "model.classes=6", "run_dir=classes").code == 0
     longer = [*STUDENT, "corpus.train=900", "model.distillation_epochs=1"]
     of_text = command(*longer, encoder, "run_dir=of_text")
-    assert "encoder: was trained on another text than train of corpus markov" in of_text.out
+    assert "model.distilled_from: encoder was trained on another text than train of corpus markov" in of_text.out
     assert command(*longer, "model.distilled_from=classes", "run_dir=of_classes").code == 0
     classes = load("classes")[0].output.classes.word_class
     assert classes.equal(load("of_classes")[0].cluster)
