@@ -46,7 +46,8 @@ def expected_counts(tables: Parameters, windows: Iterable[Window]) -> tuple[Para
             logprobs = window.unpadded(logprobs)
             logprobs.sum().backward()
         total += float(logprobs.detach().sum(dtype=torch.float64))
-    counts = (leaf.new_zeros(leaf.shape) if leaf.grad is None else leaf.grad for leaf in leaves)
+    # rounding leaves less than 0 where later words rule a state out
+    counts = (leaf.new_zeros(leaf.shape) if leaf.grad is None else leaf.grad.clamp_min_(0) for leaf in leaves)
     return Parameters(*counts), total
 
 

@@ -84,4 +84,4 @@ def posterior(chain: Chain, lengths: Tensor) -> Tensor:
     logprobs, _ = blocks.forward(chain.belief.detach(), chain.tiles.detach(), chain.pair, emission)
     inside = torch.arange(logprobs.shape[1], device=lengths.device) < lengths[:, None]
     (gamma,) = torch.autograd.grad(logprobs[inside].sum(), emission)  # eq. 27
-    return gamma
+    return gamma.clamp_min_(0)  # rounding leaves less where later words rule a state out

@@ -6,7 +6,7 @@ import pytest
 import torch
 from hmm_oracle import EXACT, V, all_paths, words
 
-from lmzoo.corpus.windows import Window
+from lmzoo.corpus.windows import SentenceWindows, Window
 from lmzoo.models.hmm.inference import baum_welch
 from lmzoo.models.hmm.inference.baum_welch import Parameters
 
@@ -44,6 +44,22 @@ def test_expected_counts_are_sums_over_all_paths():
     assert loglikelihood == pytest.approx(total, rel=1e-12)
     for ours, expected in zip(counts, (start, transition, emission), strict=True):
         torch.testing.assert_close(ours, expected, **EXACT)
+
+
+@pytest.mark.parametrize("seed", [4, 31])
+def test_no_count_is_below_zero_where_later_words_rule_a_state_out(seed: int):
+    random = torch.Generator().manual_seed(seed)
+    start, transition, emission = (torch.rand(*shape, generator=random) for shape in [(4,), (4, 4), (V, 4)])
+    transition = transition.triu()  # no state leads back
+    transition[0] += 0.1
+    emission[torch.rand(V, 4, generator=random) < 0.5] = 0.0
+    emission[:, 0] += 0.05
+    tokens = (V * torch.rand(60, generator=random)).long()
+    tokens[-1] = 0
+    counts = (start, transition, emission)
+    tables = Parameters(*((n / n.sum(of, keepdim=True)).log() for n, of in zip(counts, SUMMED, strict=True)))
+    found, _ = baum_welch.expected_counts(tables, SentenceWindows(tokens, 60, None).epoch(0))
+    assert all(bool((count >= 0).all()) for count in found)
 
 
 def test_padding_is_not_counted():

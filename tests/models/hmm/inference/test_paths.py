@@ -57,3 +57,14 @@ def test_posterior_sums_the_paths_through_a_state(chain):
             for t, place in enumerate(path):
                 expected[b, t, place] += p / sum(every.values())
     torch.testing.assert_close(gamma, expected, **EXACT)
+
+
+def test_no_posterior_is_below_zero_where_later_words_rule_a_state_out():
+    B, length, states = 16, 20, 16
+    belief, tiles = 15 * normal(B, states), 15 * normal(1, states, states)
+    zeros = torch.zeros(B, length, dtype=torch.int64)
+    chain = paths.Chain(
+        belief.log_softmax(1).float(), tiles.log_softmax(2).float(), zeros, 15 * normal(B, length, states).float(),
+        zeros, torch.arange(states)[None],
+    )  # fmt: skip
+    assert float(paths.posterior(chain, torch.full((B,), length)).min()) >= 0
