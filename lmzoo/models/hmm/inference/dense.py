@@ -37,8 +37,9 @@ class _Scaled(torch.autograd.Function):
                 after[t].div_(torch.sum(after[t], 1, keepdim=True, out=scale[t]))
         total = joint.sum(2, keepdim=True)
         evidence, least = scale.mul_(total), accurate_from(A.dtype, Z)  # (T, B, 1)
-        low, high = evidence.aminmax()
-        accurate = assume((low >= least) & (predicted.amin() >= least) & (high < torch.inf))
+        accurate = not B or assume(
+            (evidence.amin() >= least) & (predicted.amin() >= least) & (evidence.amax() < torch.inf)
+        )
         evidence[1:] /= total[:-1]  # 1 / c_t of eq. 91
         evidence[0] = Z
         logprobs = evidence.log_().add_(offset)
