@@ -90,8 +90,9 @@ def fit_text(model: LanguageModel, corpus: Corpus, options: LDSOptions) -> Fit:
             raise UserError(
                 f"model.hidden={hidden}: the vectors of {source} have {d} dimensions", f"set it to {d} or less"
             )
-    if len(corpus.splits["train"]) < lags:
-        raise UserError(f"model.lags={options.lags}: train has only {len(corpus.splits['train'])} tokens")
+    if (length := len(corpus.splits["train"])) < lags:
+        problem = f"model.blocks={blocks} and model.lags={options.lags} count words {lags} apart"
+        raise UserError(f"{problem}: train has only {length} tokens", "lower them")
     device = torch.device("cpu") if model.device.type == "mps" else model.device
     counts = Counts.of(corpus.splits["train"].to(device), V, lags)
     if options.pseudocount == 0 and bool((counts.words == 0).any()):

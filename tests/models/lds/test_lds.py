@@ -173,7 +173,8 @@ def test_the_log_names_its_density(
         ({"blocks": 1}, "model.blocks=1"),
         ({"hidden": 20}, "only 20 words"),
         ({"pseudocount": 0.0}, "model.pseudocount=0"),
-        ({"lags": 30}, "model.lags=30"),
+        ({"lags": 30}, "model.lags=30 count words 30 apart"),
+        ({"blocks": 11}, "model.blocks=11 .* 21 apart"),
     ],
 )
 def test_what_cannot_be_fitted_is_said(hmm_corpus: Corpus, changed: dict, message: str):
