@@ -31,7 +31,7 @@ class TrainerOptions(Options):
     """number of measurements of validation perplexity per epoch."""
     patience: Size | None = None
     """number of checks without improvement after which training stops; None: never."""
-    clip: NonNegative | None = 1.0
+    clip: Annotated[float, Bounds(low=1e-9, high=1e30)] | None = 1.0
     """maximum gradient norm; None: no limit."""
     random_bptt: Annotated[bool, OfStream] = False
     """whether window lengths of a stream vary randomly around bptt, with proportional learning rates (Merity et al.
