@@ -49,7 +49,8 @@ def traced(text: str, places: Places, tokenizer: str) -> tuple[str, Places]:
     words, kept = [], Places()
     for match in (PTB if tokenizer == "ptb" else WORDS).finditer(text):
         words.append(match[0])
-        kept += [*places[match.start() : match.end()], (match.end(), match.end())]  # and of the space behind it
+        of_word = places[match.start() : match.end()]
+        kept += [*of_word, (of_word[-1][1], of_word[-1][1])]  # and of the space behind it
     return " ".join(words), kept[:-1]
 
 

@@ -39,6 +39,7 @@ def test_examples():
     ]  # fmt: skip
     assert word_offsets(" a  bc", Form()) == [(1, 2), (4, 6), (6, 6)]
     assert word_offsets("a b\r", Form(unit="char")) == [(0, 1), (1, 2), (2, 3), (4, 4)]
+    assert word_offsets("1,000 a", Form(unit="char", tokenizer="ptb")) == [(0, 5), (5, 5), (6, 7), (7, 7)]
 
 
 @pytest.fixture(scope="module")
