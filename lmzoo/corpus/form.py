@@ -117,7 +117,7 @@ class Form(FormOptions):
 
     def prepared(self, text: bytes) -> bytes:
         """Separate words by spaces in terminated lines of UTF-8, in the order of the text, not cut into subwords."""
-        if self.unit != "char" and not self.lower and self.tokenizer is None:
+        if not text or (self.unit != "char" and not self.lower and self.tokenizer is None):
             return text
         lines = text.decode("utf-8", "surrogatepass").removesuffix("\n").split("\n")
         return "".join(" ".join(self._separated(line)) + "\n" for line in lines).encode("utf-8", "surrogatepass")

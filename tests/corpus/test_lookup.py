@@ -130,7 +130,8 @@ def test_a_line_feed_within_a_given_line_is_refused_and_a_byte_order_mark_is_lef
     with pytest.raises(UserError, match="text, line 2: is not one line of text"):
         vocabulary.encode(["b", "a\nb"])
     assert vocabulary.encode(checked_text(b"\xef\xbb\xbfa b\n", "text")).tolist() == [1, 2, 0]
-    assert vocabulary.encode([]).tolist() == []
+    for form in (Form(), Form(lower=True), Form(unit="char")):
+        assert Vocabulary(["<eos>", "a"], form).encode([]).tolist() == []
 
 
 def test_unknown_words_become_unk():
