@@ -41,7 +41,7 @@ def read_records(path: Path, judged: Collection[str] = ()) -> dict[str, str]:
     Args:
         judged: the queries that judgements name; of documents none.
 
-    Raises: UserError for a line that has another format, and for a name that is there twice.
+    Raises: UserError for a line that has another format, for a name that is there twice, and for a header alone.
     """
     lines = _filled(path)
     first = lines[0][1]
@@ -53,6 +53,8 @@ def read_records(path: Path, judged: Collection[str] = ()) -> dict[str, str]:
         if name in found:
             raise UserError(f"{path}, line {number}: a second '{shortened(name)}'", "give each its own name")
         found[name] = text
+    if not found:
+        raise UserError(f"{path}: has only a header", "write a line NAME, a tab, and the text for each")
     counted = [str(number) for number in range(1, len(found) + 1)]
     if reader is _smart and set(counted) == set(judged) != set(found):
         log.warning("%s: its records are numbered 1 to %s in their order, as the judgements count them, not %s to %s",

@@ -76,6 +76,7 @@ def test_a_name_may_begin_as_a_record_does(tmp_path: Path):
         (".I 1\n.W\na\n.I 01\n", "line 4: a second '1'"),
         (".I 1\n.W\na\n.I\n", "line 4: '' is no name"),
         ("\n", "empty"),
+        ("doc_id\ttext\n", "has only a header"),
     ],
 )
 def test_wrong_records_are_refused_by_line(tmp_path: Path, text: str, message: str):
