@@ -29,7 +29,8 @@ class Cooccurrences:
 
     @classmethod
     def of(cls, text: WordText, window: int, weighting: Weighting = "flat") -> "Cooccurrences":
-        """Σ of the weights of all pairs of words that are 1, …, ``window`` apart on one line."""
+        """Σ of the weights of all pairs of words that are 1, …, ``window`` apart on one line; a UserError for none."""
+        text.require_neighbours()
         V, bits = len(text.words), (window - 1).bit_length()
         distance = np.arange(1, window + 1)
         weight = {"flat": distance**0.0, "linear": (window - distance + 1) / window, "harmonic": 1 / distance}[

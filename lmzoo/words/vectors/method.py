@@ -56,6 +56,12 @@ class WordText:
         words = [corpus.vocabulary.words[word] for word in order.tolist()]
         return cls(words, counts[order], number[read[places]], line, places)
 
+    def require_neighbours(self) -> None:
+        """Raise a UserError if no line has two of the words, from which nothing can be learned about contexts."""
+        if not (self.lines.diff() == 0).any():
+            problem = "method.min_count: no line of train has two words with this count"
+            raise UserError(problem, "lower it, or set corpus.context=stream")
+
 
 methods = Registry("method")
 

@@ -100,6 +100,7 @@ class Word2Vec(Method):
 
     def start(self, corpus: Corpus, seed: int) -> None:
         super().start(corpus, seed)
+        self.text.require_neighbours()
         self.seed, o = seed, self.options
         self.epoch = -(-len(self.text.tokens) // STEP_TOKENS)
         self.steps = o.epochs * self.epoch

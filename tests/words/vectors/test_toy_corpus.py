@@ -7,6 +7,7 @@ import torch
 from vectors_corpus import corpus_of
 
 from lmzoo.core.configs import defaults
+from lmzoo.core.errors import UserError
 from lmzoo.words.vectors.cooccurrence import Cooccurrences
 from lmzoo.words.vectors.counting import Factorised
 from lmzoo.words.vectors.method import WordText, methods
@@ -55,3 +56,10 @@ def test_counts_of_glove():
     (x,) = counts.weight[(counts.row == dog) & (counts.column == saw)].tolist()
     assert x == pytest.approx(1.5)
     assert (math.log(x), (x / 10) ** 0.75) == pytest.approx((0.41, 0.24), abs=0.005)
+
+
+@pytest.mark.parametrize("name", ["skipgram", "cbow", "fasttext", "glove"])
+def test_lines_of_one_word_are_refused(name: str):
+    method = methods.build({**defaults("method", name), "min_count": 2})
+    with pytest.raises(UserError, match=r"method\.min_count: no line of train has two words with this count"):
+        method.start(corpus_of(["a", "b c", "a d", "b"]), 0)
