@@ -31,6 +31,9 @@ OPTIONS = {
 }
 """The `RankingOptions`, each of which accepts several values: default and description."""
 
+NO_EFFECT = {"nu": ("order", 1), "terms": ("feedback", 0), "weight": ("feedback", 0)}
+"""Options without effect if another has only this value."""
+
 
 def main() -> int:
     """Run the command. Returns: the exit code."""
@@ -69,6 +72,10 @@ def main() -> int:
     default = RankingOptions(*(usual for usual, _ in OPTIONS.values()))
     if arguments.bm25 and (grid != [default] or arguments.prior != "uniform"):
         raise UserError("--bm25: does not use a language model", f"leave out --prior, {', '.join(map(_flag, OPTIONS))}")
+    for name, (other, value) in NO_EFFECT.items():
+        if getattr(arguments, name) != [OPTIONS[name][0]] and {*getattr(arguments, other)} == {value}:
+            problem = f"{_flag(name)}: no effect with {_flag(other)} {value}"
+            raise UserError(problem, f"set {_flag(other)}, or leave it out")
     if len(grid) > 1 and not arguments.qrels:
         raise UserError("several values of an option need --qrels, to choose among them", "give one value of each")
     bm25 = BM25(*arguments.bm25) if arguments.bm25 else None
