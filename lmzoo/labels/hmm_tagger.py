@@ -136,16 +136,13 @@ class HmmTagger(Labeller):
 
     def _learn(self) -> None:
         """Compute the tables from what is saved."""
-        states, counts = (
-            self.states,
-            dict(zip(self.counts, np.zeros((len(self.counts), len(self.states))), strict=True)),
-        )
+        counts = dict(zip(self.counts, np.zeros((len(self.counts), len(self.states))), strict=True))
         for word, (of_word, times) in self.counts.items():
             counts[word][[*of_word]] = times
-        self.totals = sum(counts.values(), np.zeros(len(states)))
+        self.totals = sum(counts.values(), np.zeros(len(self.states)))
         self.emissions = {word: self._emitted(counted) for word, counted in counts.items()}
         by_label: dict[str, float] = defaultdict(float)
-        for (label, _), total in zip(states, self.totals.tolist(), strict=True):
+        for (label, _), total in zip(self.states, self.totals.tolist(), strict=True):
             by_label[label] += total
         theta = float(np.std(np.array(list(by_label.values())) / self.totals.sum(), ddof=min(1, len(by_label) - 1)))
         self.endings = {}
