@@ -209,7 +209,7 @@ class Vocabulary:
             read = torch.tensor([*tokens], dtype=torch.int64)
             tokens = read[self.text_order(read)].tolist()
         if self.form.of_words:
-            return self.form.line(self.words[token] for token in tokens).replace(f"{EOS} ", f"{EOS}\n")
+            return re.sub(rf"(?<!\S){EOS} ", f"{EOS}\n", self.form.line(self.words[token] for token in tokens))
         lines: list[list[str]] = [[]]
         for token in tokens:
             lines.append([]) if token == EOS_ID else lines[-1].append(self.words[token])

@@ -25,6 +25,7 @@ def test_vocabulary_ranks_by_frequency_after_eos():
     assert vocabulary.words == ["<eos>", "b", "a", "c"]
     assert vocabulary.encode(["b c", "", "a"]).tolist() == [1, 3, 0, 0, 2, 0]
     assert vocabulary.decode([1, 3, 0, 0, 2]) == "b c <eos>\n<eos>\na"
+    assert Vocabulary(["<eos>", "b<eos>"]).decode([1, 1, 0, 1]) == "b<eos> b<eos> <eos>\nb<eos>"
 
 
 @pytest.mark.parametrize(
