@@ -81,9 +81,6 @@ class BiRNN(NetworkLabeller[Network], ChainLabeller):
     @torch.no_grad()
     def inherit(self, model: LanguageModel, vocabulary: Vocabulary) -> None:
         """Initialize word vectors and the forward direction from a language model, if its sizes match the options."""
-        if not vocabulary.form.of_words:
-            what = "pieces of words" if vocabulary.form.of_pieces else "characters"
-            raise UserError(f"labeller.from={self.source}: predicts {what}, not words")
         if vocabulary.form.reverse:
             raise UserError(f"labeller.from={self.source}: reads backwards", "choose a run of corpus.reverse=false")
         forward = self.network.recurrent

@@ -11,7 +11,6 @@ import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Vocabulary
-from lmzoo.corpus.form import Form
 from lmzoo.labels.birnn import BiRNN
 from lmzoo.labels.chain import log_partition, score
 from lmzoo.labels.formats import Sentence
@@ -182,13 +181,6 @@ def test_a_language_model_that_does_not_suit_is_refused(options: dict, message: 
     cell = message[-3:] if message.endswith("rnn") else "lstm"
     with pytest.raises(UserError, match=message):
         begun(layers=2, cell=cell).inherit(*lm)
-
-
-def test_a_language_model_of_characters_is_refused():
-    lm, vocabulary = language_model()
-    letters = Vocabulary(vocabulary.words, Form(unit="char"))
-    with pytest.raises(UserError, match=r"labeller\.from=None: predicts characters, not words"):
-        begun(layers=2).inherit(lm, letters)
 
 
 @pytest.mark.parametrize("pooling", ["last", "mean", "max"])
