@@ -31,7 +31,12 @@ HeldOut = Annotated[str, Described("a path, or a share of train such as 5%")]
 
 def load_corpus(options: Mapping[str, Any]) -> Corpus:
     """Build the corpus of the group ``corpus``; raise a UserError if that of a plug-in is not as `Corpus` says."""
-    corpus: Corpus = corpora.build(options)
+    try:
+        corpus: Corpus = corpora.build(options)
+    except UnknownWordError as error:
+        if not options.get("vocabulary"):
+            raise
+        raise UserError(error.problem, f"replace it, or set corpus.vocabulary to one with {UNK}") from None
     if not is_plugin(corpora.entries[options["name"]]):
         return corpus
     V, known = len(corpus.vocabulary), corpus.context in get_args(Context)

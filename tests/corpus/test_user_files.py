@@ -116,5 +116,14 @@ def test_what_is_no_list_of_words(data: bytes, problem: str, tmp_path: Path):
         read_vocabulary(str(tmp_path / "list"), Form())
 
 
+@pytest.mark.parametrize("corpus", ["text", "pydoc"])
+def test_a_list_that_lacks_words_of_the_text(corpus: str, options: list[str]):
+    Path("list").write_text("the\n")
+    files = options[1:4] if corpus == "text" else []
+    refused = command(f"corpus={corpus}", *files, "model=ngram", "corpus.vocabulary=list").refused()
+    assert "is not in the vocabulary, which has no <unk>; replace it, or set corpus.vocabulary to one" in refused
+    assert "corpus.unknown" not in refused  # which excludes corpus.vocabulary
+
+
 def test_bytes_that_no_line_has_are_no_part_of_one():
     assert joined(["▁a", "<0x0A>", "<0x00>", "<0xC3>", "<0xA9>", "<0x0D>"]) == "a\ufffd\ufffdé\ufffd"
