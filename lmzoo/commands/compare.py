@@ -212,7 +212,8 @@ def compare_sentence(
         read.append(Surprisals(str(folder), (0.0 - line.logprobs / math.log(2)).tolist(), line.known.tolist()))
     words = cuts[0]
     if any(cut != words for cut in cuts):
-        words = sentence.split()
+        if not (words := sentence.split()):
+            raise UserError("--sentence: has no word", "write one")
         read = [_displayed(folder, words, device, tokenize) for folder in named.values()]
         warn("the runs tokenize the sentence differently; words separated by white space are compared, without <eos>")
     if plot:

@@ -123,6 +123,10 @@ def test_several_models_read_a_sentence(runs: list[str], folder: Path):
         f"error: {runs[0]}: --sentence, line 1: 'xyz' is not in the vocabulary"
         in look(*runs, "--sentence", "xyz").refused()
     )
+    Path("text").write_text("a b\n")
+    characters = ["corpus=text", "corpus.train=text", "corpus.valid=text", "corpus.unit=char"]
+    assert command(*characters, *MODELS["ngram"], "run_dir=c").code == 0
+    assert "--sentence: has no word; " in look(runs[0], "c", "--sentence", " ").refused()
 
 
 def test_without_names_the_models_that_read_a_sentence_have_the_order_of_the_table(runs: list[str], folder: Path):
