@@ -56,14 +56,14 @@ def write_checkpoint(checkpoint: Mapping[str, Any], stream: BinaryIO) -> None:
 
 
 def parts(tree: Any) -> Iterator[Any]:
-    """Iterate over all objects in nested dictionaries, lists, tuples and sets."""
+    """Iterate over all objects in nested dictionaries, lists, tuples and sets, the same way in every process."""
     waiting = [tree]
     while waiting:
         part = waiting.pop()
         if isinstance(part, Mapping):
             waiting += [*part.keys(), *part.values()]
         elif isinstance(part, list | tuple | set):
-            waiting += part
+            waiting += sorted(part, key=repr) if isinstance(part, set) else part
         yield part
 
 

@@ -98,3 +98,9 @@ def test_the_checksum_of_a_tensor_does_not_depend_on_its_strides():
     for tensor in (one.expand(1), whole.T, whole[:, :1], whole[:0], whole.expand(2, 2, 3)):
         copied = torch.tensor(tensor.tolist(), dtype=torch.float64).view(tensor.shape)
         assert checkpoint_sha256({"a": tensor}) == checkpoint_sha256({"a": copied})
+
+
+def test_the_checksum_of_a_set_does_not_depend_on_its_order():
+    one, other = {0, 8}, {8, 0}
+    assert [*one] != [*other]
+    assert checkpoint_sha256({"a": one}) == checkpoint_sha256({"a": other}) != checkpoint_sha256({"a": {0}})
