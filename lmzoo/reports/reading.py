@@ -285,7 +285,7 @@ def gain(times: Times, unigram_bits: np.ndarray, bits: np.ndarray, rows: np.ndar
         unigram_bits, bits: (n,) as returned by `unigram_surprisal` and `surprisal`.
         rows: (n,) bool, as returned by `comparable_words`.
 
-    Raises: UserError if there are too few stories or words.
+    Raises: UserError if there are too few stories or words, or all times are the same.
     """
     length = np.array([len(word) for word in times.words], dtype=float)
     baseline = np.column_stack([np.ones(len(rows)), *_lags(length), *_lags(unigram_bits)])[rows]
@@ -294,6 +294,8 @@ def gain(times: Times, unigram_bits: np.ndarray, bits: np.ndarray, rows: np.ndar
     if len(np.unique(stories)) < 2 or len(y) < 10 * whole.shape[1]:
         few = f"{pluralize(len(y), 'word')} of {pluralize(len(np.unique(stories)), 'text')}"
         raise UserError(f"{few}: too few for a regression", "give more words, of two texts or more")
+    if np.ptp(y) == 0:
+        raise UserError(f"all reading times are {y[0]:g}, which leaves nothing to predict", "name another column")
     gains = np.zeros(len(y))
     folds = stories % FOLDS
     for fold in np.unique(folds):

@@ -14,6 +14,7 @@ from scipy.stats import norm
 
 from lmzoo import api
 from lmzoo.commands import reading
+from lmzoo.core.errors import UserError
 from lmzoo.protocol.prediction import at_each_token, entropy_and_rank
 from lmzoo.reports.reading import Times, comparable_words, gain, surprisal, unigram_surprisal
 
@@ -215,6 +216,8 @@ def test_the_interval_is_as_wide_as_the_gains_vary():
     assert nothing.low < 0 < nothing.high
     assert abs(nothing.nats) < 0.01
     assert gain(times, rare, bits, rows).low > 0.05
+    with pytest.raises(UserError, match="all reading times are 300, which leaves nothing to predict"):
+        gain(times._replace(times=np.full(len(bits), 300.0)), rare, bits, rows)
 
 
 def test_words_after_one_that_is_not_known_are_left_out():
