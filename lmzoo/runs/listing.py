@@ -22,7 +22,7 @@ LATEST = OUTPUTS / "LATEST"
 def below(folder: Path) -> list[Path]:
     """The runs at any depth in a folder, which may itself be one; hidden folders are skipped."""
     files = sorted(folder.rglob(CONFIG))
-    return [file.parent for file in files if not str(file.relative_to(folder)).startswith(".")]
+    return [file.parent for file in files if not any(part[0] == "." for part in file.relative_to(folder).parts)]
 
 
 def write_latest(run: Path) -> None:

@@ -18,7 +18,7 @@ NAMES = ["ptb/lstm", "ptb/lstm-3f2a1c", "ptb/lstm-3f77aa", "pydoc/lstm", "pydoc/
 
 @pytest.fixture
 def runs(folder: Path) -> None:
-    for run in [*(f"outputs/{name}" for name in NAMES), "other/rnn", "other/rnn-1", "outputs/.x/y"]:
+    for run in [*(f"outputs/{name}" for name in NAMES), "other/rnn", "other/rnn-1", "outputs/.x/y", "outputs/ptb/.x/y"]:
         Path(run).mkdir(parents=True)
         Path(run, "config.yaml").touch()
 
