@@ -56,6 +56,6 @@ def example(zoo: Zoo) -> Example:
         tokens = data.samples(next(iter(zoo.predicting.values())), "", WORDS, 0, 1, Decoding(top_k=10))[0].tokens
     words = [*takewhile(lambda word: word != EOS, (token.word for token in tokens))]
     words = words or zoo.vocabulary.words[1 : WORDS + 1]
-    line = " ".join(words)
+    line, begun = map(zoo.vocabulary.form.line, (words, words[:1]))
     first, second, third, *_ = [*words, *words, *words]
-    return Example(line, f"{first} ", " ".join(["___", *words[1:]]), first, ((first, second, third),))
+    return Example(line, f"{begun} ", " ".join(["___", *words[1:]]), first, ((first, second, third),))

@@ -14,13 +14,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_line import ROOT
+from command_line import MODELS, ROOT, command
 
 import lmzoo
 from lmzoo.core.errors import UserError
-from lmzoo.page import app, guard
-from lmzoo.page.examples import NEWS, example
+from lmzoo.page import app, data, guard
+from lmzoo.page.examples import NEWS, WORDS, example
 from lmzoo.page.zoo import Zoo
+from lmzoo.protocol.sampling import Decoding
 
 TABS = ["Surprisal", "Next word", "Generate", "Hidden states", "Gaps", "Word vectors"]
 
@@ -126,6 +127,16 @@ def test_a_vocabulary_that_has_an_example_begins_with_it(zoo: Zoo, monkeypatch: 
     assert all(word in zoo.vocabulary.index for word in example(zoo).text.split())
     monkeypatch.setattr(zoo.vocabulary, "index", dict.fromkeys([*zoo.vocabulary.index, *NEWS.text.split()], 1))
     assert example(zoo) is NEWS
+
+
+def test_an_example_of_characters_is_a_text(folder_of_runs: Path, tmp_path: Path):
+    text = [f"corpus.{split}={folder_of_runs / split}" for split in ("train", "valid")]
+    assert command("corpus=text", *text, "corpus.unit=char", *MODELS["ngram"], f"run_dir={tmp_path}").code == 0
+    zoo = Zoo([tmp_path])
+    (drawn,) = data.samples(zoo.models[tmp_path.name], "", WORDS, 0, 1, Decoding(top_k=10))
+    words = [token.word for token in drawn.tokens if token.word != "<eos>"]
+    assert zoo.vocabulary.form.words(example(zoo).text) == words[: len(example(zoo).text)]
+    assert len(words) > 1
 
 
 def test_the_page_is_served_on_loopback_with_a_policy_and_then_is_gone(
