@@ -120,13 +120,14 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
     except UserError as error:
         advice = error.advice and error.advice.replace("top_k=1", "--top-k 1")
         raise UserError(f"--{error.problem}".replace("_", "-", 1), advice) from None
-    if options.beam and (decoding != Decoding() or options.samples > 1 or options.sentences):
-        left_out = "--samples, --sentences, --temperature, --top-k and --top-p"
+    if options.beam and (decoding != Decoding() or options.samples > 1 or options.sentences or options.seed):
+        left_out = "--samples, --sentences, --seed, --temperature, --top-k and --top-p"
         raise UserError("--beam does not sample", f"leave out {left_out}")
     options.matching = any(option is not None for option in (options.pattern, options.length, options.guide))
-    if options.matching and (options.condition or options.sentences):
+    tokens = options.tokens != parser.get_default("tokens") and not options.beam
+    if options.matching and (options.condition or options.sentences or tokens):
         raise UserError("with --pattern, --length and --guide, --samples is the number of sentences",
-                        "leave out --sentences and --condition")  # fmt: skip
+                        "leave out --sentences and --condition, and --tokens unless there is --beam")  # fmt: skip
     return options, decoding
 
 

@@ -112,6 +112,8 @@ def test_a_run_that_is_not_finished_is_called_so(run: Path, tmp_path: Path):
         (["--beam", "0"], "--beam 0: must be at least 1"),
         (["--beam", "2", "--top-k", "3"], "--beam does not sample; leave out"),
         (["--beam", "2", "--sentences", "3"], "--beam does not sample; leave out"),
+        (["--beam", "2", "--seed", "3"], "--beam does not sample; leave out"),
+        (["--pattern", "…", "--tokens", "3"], "leave out --sentences and --condition, and --tokens unless"),
         (["--tokens", "2", "--sentences", "3"], "--sentences: not allowed with argument --tokens"),
         (["--words", "3"], "unrecognized arguments: --words 3; see --help"),
         (["--topk", "3"], "unrecognized arguments: --topk 3; did you mean '--top-k'?"),
