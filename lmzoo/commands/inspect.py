@@ -119,8 +119,9 @@ def main() -> int:
     parser.add_file("--plot", "plot transitions and the use of states")
     parser.add_device()
     options = parser.parse_args()
-    if options.plot and (options.state or options.sentence):
-        raise UserError(f"--plot {options.plot}: plots the whole model", "leave out --state and --sentence")
+    for option, does in (("plot", "plots"), ("split", "is of")):
+        if (given := getattr(options, option)) and (options.state or options.sentence):
+            raise UserError(f"--{option} {given}: {does} the whole model", "leave out --state and --sentence")
     check_output(picture=options.plot)
     run, opened, vocabulary = open_model(options.run, options.device)
     needed = "a hidden Markov model, such as model=vlhmm, or a linear dynamical system, such as model=lds"

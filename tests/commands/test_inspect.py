@@ -199,6 +199,7 @@ def test_the_states_of_a_run_are_drawn(run, tmp_path):
         (["--state", "-1"], "--state -1: must be at least 0"),
         (["--top", "0"], "--top 0: must be at least 1"),
         (["--sentence", "gibberish"], "gibberish"),
+        (["--state", "3", "--split", "test"], "--split test: is of the whole model; leave out --state"),
     ],
 )
 def test_mistakes_are_answered_in_one_line(run, arguments, message):
