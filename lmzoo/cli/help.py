@@ -55,7 +55,7 @@ THEN = {
 }
 
 
-def help_text(command: str, config: DictConfig, folders: Sequence[Path] = (CONFIGS,)) -> str:
+def help_text(command: str, config: DictConfig, folders: Sequence[Path]) -> str:
     """The text of ``lmzoo COMMAND --help``, where ``config`` is the configuration made by the other arguments."""
     options = options_help(command, config, folders)
     return f"{COMMANDS[command]}.\n{EXAMPLES[command]}\n{options}\n{FLAGS}{THEN.get(command, '')}"

@@ -255,15 +255,10 @@ def scored_groups(
 
 
 def scored(
-    model: LanguageModel,
-    vocabulary: Vocabulary,
-    lines: Sequence[str],
-    context: Context,
-    where: str = "text",
-    conditions: Tensor | None = None,
+    model: LanguageModel, vocabulary: Vocabulary, lines: Sequence[str], context: Context, where: str = "text"
 ) -> Iterator[Line]:
-    """Iterate over lines in memory, with (L,) conditions if any; errors are raised at the first."""
-    groups = scored_texts(model, vocabulary, lines, context, where, conditions)
+    """Iterate over lines in memory; errors are raised at the first."""
+    groups = scored_texts(model, vocabulary, lines, context, where)
     return chain.from_iterable(group.each() for group in groups)
 
 

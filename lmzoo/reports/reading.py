@@ -249,10 +249,10 @@ class Gain(NamedTuple):
     slope: float
     each: np.ndarray
 
-    def difference_from(self, other: "Gain", seed: int = 0) -> tuple[float, float, float]:
+    def difference_from(self, other: "Gain") -> tuple[float, float, float]:
         """The mean difference from another gain on the same words, and its 95% interval; paired."""
         more = self.each - other.each
-        return more.mean(), *_interval(more, seed)
+        return more.mean(), *_interval(more)
 
 
 def sentence_edges(times: Times) -> np.ndarray:
@@ -274,7 +274,7 @@ def comparable_words(times: Times, known: np.ndarray, edges: bool = False) -> np
     return timed & same & (edges | ~sentence_edges(times))
 
 
-def gain(times: Times, unigram_bits: np.ndarray, bits: np.ndarray, rows: np.ndarray, seed: int = 0) -> Gain:
+def gain(times: Times, unigram_bits: np.ndarray, bits: np.ndarray, rows: np.ndarray) -> Gain:
     """The gain of a linear regression with surprisal over one with length and frequency only.
 
     Both include these predictors of the `SPILLOVER` words before. Errors are normal with the variance of the training
@@ -302,7 +302,7 @@ def gain(times: Times, unigram_bits: np.ndarray, bits: np.ndarray, rows: np.ndar
         seen, new = folds != fold, folds == fold
         gains[new] = _held_out(whole, y, seen, new) - _held_out(baseline, y, seen, new)
     slope = np.linalg.lstsq(whole, y, rcond=None)[0][-1 - SPILLOVER]
-    return Gain(gains.mean(), *_interval(gains, seed), slope, gains)
+    return Gain(gains.mean(), *_interval(gains), slope, gains)
 
 
 def _before(values: np.ndarray, lag: int, missing: float) -> np.ndarray:
@@ -322,9 +322,9 @@ def _held_out(X: np.ndarray, y: np.ndarray, seen: np.ndarray, new: np.ndarray) -
     return -0.5 * (np.log(2 * np.pi * variance) + np.square(y[new] - X[new] @ weights) / variance)
 
 
-def _interval(gains: np.ndarray, seed: int) -> tuple[float, float]:
+def _interval(gains: np.ndarray) -> tuple[float, float]:
     """The percentiles 2.5 and 97.5 of the mean over blocks drawn with replacement."""
-    n, generator = len(gains), np.random.default_rng(seed)
+    n, generator = len(gains), np.random.default_rng(0)
     block = block_length(torch.from_numpy(gains))
     begins = generator.integers(n, size=(DRAWS, math.ceil(n / block), 1))
     means = [gains[(begin + np.arange(block)).ravel()[:n] % n].mean() for begin in begins]
