@@ -84,7 +84,7 @@ def _before(lm: Predictor, contexts: Sequence[str], number: int, tokenize: str |
     alone = lm.context == "sentence" or lm.model.forgets_at_eos
     if len(contexts) != number:
         raise UserError(f"context: has {pluralize(len(contexts), 'text')} for {number}", "give one, or one for each")
-    if any(contexts) and (vocabulary.form.reverse or vocabulary.conditions):
+    if vocabulary.conditions or (any(contexts) and vocabulary.form.reverse):
         what = "lines with labels" if vocabulary.conditions else "lines from their end to their beginning"
         raise UserError(f"context: {run} reads {what}", "leave it out")
     found, dropped = dict[str, Tensor](), False

@@ -87,6 +87,14 @@ def test_context_and_characters_have_a_space_between_them():
         assert row.tolist() == vocabulary.encode(text.split("\n")).tolist()
 
 
+def test_lines_with_labels_have_no_context_not_even_an_empty_one():
+    model, vocabulary = models.build({"name": "lstm"}, vocabulary_size=1), Vocabulary(["<eos>"], conditions=["a"])
+    lm = Predictor(model, vocabulary, Run(Path("run")), "sentence")
+    for context in ("", [""], "a"):
+        with pytest.raises(UserError, match="context: run reads lines with labels; leave it out"):
+            Texts.read(lm, [""], context, None)
+
+
 def test_plain_text_of_characters_is_tokenized():
     vocabulary = Vocabulary(["<eos>", "a", "b", "<space>", ",", "."], Form(unit="char"))
     model = models.build({"name": "lstm", "hidden": 4}, vocabulary_size=6)
