@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
+from lmzoo.corpus import EOS_ID
 from lmzoo.models.combined.chains import chain_of
 from lmzoo.models.combined.constrained import Constrained
 from lmzoo.models.hmm.inference.product import Product
@@ -83,11 +84,12 @@ def fill(model: LanguageModel, pattern: Pattern, k: int, *, samples: int = 0, se
         raise UserError(f"'{pattern.text}': has probability 0 under this model, however it is filled")
     counts = aligned.word_counts()
     constrained = Constrained(matching)
-    best = beam_search(constrained, max(k, BEAM), LONGEST)[:k]
+    found = beam_search(constrained, max(k, BEAM), len(places.places) + LONGEST)
+    best = [sentence for sentence in found if sentence.tokens[-1] == EOS_ID][:k]  # others are cut off
     marginals = [counts[gap] if of_a_word else None for gap, of_a_word in gaps]
     drawn = constrained.sentences(samples, seed, Decoding())
     return Fillings(matching.logprob, marginals, best, drawn)
 
 
 BEAM, LONGEST = 50, 200
-"""The least width of a beam search, and the largest number of tokens of its sentences."""
+"""The least width of a beam search, and the largest number of tokens in the place of … and of `<eos>`."""

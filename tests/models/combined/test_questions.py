@@ -7,6 +7,7 @@ import torch
 from pattern_oracle import LETTERS, VOCABULARY, letters, make, matching
 
 from lmzoo.core.errors import UserError
+from lmzoo.models.combined import questions
 from lmzoo.models.combined.constrained import Constrained
 from lmzoo.models.combined.questions import ask, fill
 from lmzoo.protocol.model import models
@@ -35,6 +36,16 @@ def test_gaps_have_the_shares_of_scored_sentences(example):
                     assert float(gap[VOCABULARY.index[letter]]) == pytest.approx(expected, abs=1e-9)
                 assert float(gap.sum()) == pytest.approx(1)
         assert {letters(tokens) for tokens in found.samples} <= {*shares}
+
+
+def test_best_sentences_are_whole_however_long(dense, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(questions, "LONGEST", 2)
+    model, logprobs = dense
+    found = fill(model, Pattern.parse("a b c ___", VOCABULARY), 4)
+    assert {letters(filling.tokens) for filling in found.best} == {f"abc{letter}" for letter in LETTERS}
+    found = fill(model, Pattern.parse("a …", VOCABULARY), 9)
+    best = sorted((s for s in logprobs if s[:1] == "a" and len(s) < 3), key=lambda s: -logprobs[s])
+    assert [letters(filling.tokens) for filling in found.best] == best
 
 
 def test_conditional_probabilities(dense):
