@@ -47,6 +47,7 @@ class LogLinear(WindowModel):
     """
 
     takes_steps = "training", "minibatch"
+    forgets_at_eos = True
 
     @configured(LogLinearOptions)
     def __init__(self, vocabulary_size: int, options: LogLinearOptions):

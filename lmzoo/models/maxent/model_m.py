@@ -52,6 +52,7 @@ class ModelM(WindowModel):
     """
 
     takes_steps = False
+    forgets_at_eos = True
 
     @configured(ModelMOptions)
     def __init__(self, vocabulary_size: int, options: ModelMOptions):

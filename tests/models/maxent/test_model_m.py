@@ -10,6 +10,8 @@ from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.models.maxent.loglinear import LogLinear
 from lmzoo.models.maxent.model_m import ModelM
+from lmzoo.protocol.lines import stream_warning
+from lmzoo.protocol.model import models
 from lmzoo.protocol.perplexity import score
 from lmzoo.words.brown import cached_brown_clusters
 
@@ -41,6 +43,11 @@ def test_templates_and_classes_are_those_asked_for(model: ModelM, corpus: Corpus
     assert {(w2,), (c1, w2)} <= set(model.class_model.templates)
     assert {(c0, w2), (c0, c1, c2)} <= set(model.word_model.templates)
     assert torch.equal(model.word_class, cached_brown_clusters(corpus.splits["train"], 150, 7))
+
+
+@pytest.mark.parametrize("name", ["loglinear", "model_m"])
+def test_no_warning_says_that_lines_are_scored_as_a_stream_as_none_affects_the_next(name: str):
+    assert stream_warning(models.build({"name": name}, vocabulary_size=5), 2, "") is None
 
 
 def test_each_factor_has_strengths_of_its_own():
