@@ -38,7 +38,7 @@ def token_logprobs(
     Returns: (N,), float32 or the type of ``hidden`` where that has more bits.
     """
     if torch.is_grad_enabled():
-        return _TokenLogprobs.apply(hidden, weight, bias, tokens, word_class, alike)
+        return _TokenLogprobs.apply(hidden, weight, bias, tokens, word_class, alike and len(tokens) > 0)
     return _score(hidden, weight, bias, tokens, word_class, None)[0]
 
 

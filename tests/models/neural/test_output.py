@@ -81,6 +81,8 @@ def test_tokens_that_are_not_alike_have_the_same_gradients(word_class: torch.Ten
     wanted, ours = (torch.autograd.grad((WEIGHTS["any"] * s).sum(), inputs) for s in scores)
     for one, other in zip(ours, wanted, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+    of_none = softmax.token_logprobs(inputs[0][:0], *inputs[1:], tokens[:0], word_class).sum()
+    assert not any(part.any() for part in torch.autograd.grad(of_none, inputs))
 
 
 @pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS.keys())
