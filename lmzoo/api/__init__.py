@@ -107,7 +107,9 @@ def train(*overrides: str, quiet: bool = False) -> Loaded:
     return lm
 
 
-def compare(runs: Sequence[str | os.PathLike[str] | Loaded] = (), seeds: bool = False) -> Any:
+def compare(
+    runs: str | os.PathLike[str] | Loaded | Sequence[str | os.PathLike[str] | Loaded] = (), seeds: bool = False
+) -> Any:
     """Tabulate finished runs, the best on valid first: a data frame of pandas, or of polars if that is absent.
 
     Runs of other texts follow each other. Runs that differ in the seed alone are a row, with means and the standard
@@ -120,11 +122,12 @@ def compare(runs: Sequence[str | os.PathLike[str] | Loaded] = (), seeds: bool = 
         1        hmm    outputs/pydoc/hmm
 
     Args:
-        runs: loaded models, runs, patterns, or folders above runs; all of outputs where none is given.
+        runs: loaded models, runs, patterns, or folders above runs, one or several; all of outputs where none is given.
         seeds: whether to show the runs of each seed.
 
     Raises: UserError if there is no run, or neither package is installed.
     """
+    runs = [runs] if isinstance(runs, str | os.PathLike | Loaded) else runs
     given = [str(run.run.path) if isinstance(run, Loaded) else os.fspath(run) for run in runs]
     entries, others = collect(matching(given or [str(OUTPUTS)]))
     for folder, reason in others.items():

@@ -100,6 +100,8 @@ class Predictor:
             if tokens is not None or sentences is not None or condition is not None:
                 raise UserError("with pattern or length, samples is the number of sentences",
                                 "leave out tokens, sentences and condition")  # fmt: skip
+            if not isinstance(guide, Predictor | None):
+                raise UserError(f"guide={guide}: is no loaded model", "give lmzoo.load(RUN)")
             other = None if guide is None else (guide.model, guide.vocabulary)
             model = questions.constrained(self.model, self.vocabulary, pattern, length, other)
             found = model.sentences(samples, seed, Decoding(**decoding), prompt=prefix, allowed=self._allowed(unknown))

@@ -1,9 +1,9 @@
 """Lines as a language model reads them, each after other text."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import get_args
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
@@ -55,7 +55,8 @@ class Texts:
             if isinstance(context, str) and context in get_args(Context):
                 problem = f'context="{context}": is here the text before each line'
                 raise UserError(problem, f'leave it out, or write context=["{context}"] for the word')
-            given = [context] * len(lines) if isinstance(context, str) else [*context]
+            one = isinstance(context, str) or not isinstance(context, Iterable)
+            given: list[Any] = [context] * len(lines) if one else [*context]
             before = _before(lm, given, len(lines), tokenize)
             rows = list(map(torch.cat, zip(before, tokens, strict=True)))
         return cls(lm, lines, tokens, rows)
@@ -82,6 +83,8 @@ def _before(lm: Predictor, contexts: Sequence[str], number: int, tokenize: str |
     """The words before each of so many lines that affect them."""
     vocabulary, run = lm.vocabulary, lm.run.path
     alone = lm.context == "sentence" or lm.model.forgets_at_eos
+    if wrong := [text for text in contexts if not isinstance(text, str)]:
+        raise UserError(f"context: {wrong[0]!r} is no text", 'write "" where there is none')
     if len(contexts) != number:
         raise UserError(f"context: has {pluralize(len(contexts), 'text')} for {number}", "give one, or one for each")
     if vocabulary.conditions or (any(contexts) and vocabulary.form.reverse):

@@ -167,6 +167,8 @@ def test_mistakes(run: Path):
         lm.sample(topk=10)
     with pytest.raises(UserError, match=r"sentence: no such option of sample; did you mean 'sentences'\?"):
         lm.sample(sentence=1)
+    with pytest.raises(UserError, match="guide=outputs/hmm: is no loaded model; give lmzoo"):
+        lm.sample(length=3, guide="outputs/hmm")  # pyright: ignore[reportArgumentType]
     with pytest.raises(UserError, match="temperature='hot': must be a number"):
         lm.sample(temperature="hot")
     with pytest.raises(UserError, match="must be positive and finite; top_k=1 chooses the most likely word"):
@@ -216,8 +218,10 @@ def test_a_frame_of_runs_is_the_table_of_compare(run: Path, tmp_path: Path):
         assert (row["model.name"], row["corpus"], row["seeds"]) == ("lstm", "markov", 1)
     assert list(frame["valid"]) == sorted(frame["valid"])
     assert "seed" not in frame.columns
+    for one in (lm, run, str(run)):
+        assert list(lmzoo.compare(one)["run"]) == [str(run)]
     with pytest.raises(UserError, match="nowhere: no runs found"):
-        lmzoo.compare(["nowhere"])
+        lmzoo.compare("nowhere")
 
 
 @pytest.mark.usefixtures("folder")

@@ -143,5 +143,8 @@ def test_mistakes(trigrams: Loaded):
     for wrong in (None, 3, b"the"):
         with pytest.raises(UserError, match="is neither a text nor a list of texts"):
             trigrams.surprisal(wrong)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    for wrong in (3, [3]):
+        with pytest.raises(UserError, match='context: 3 is no text; write "" where there is none'):
+            trigrams.surprisal("the dog", context=wrong)  # pyright: ignore[reportArgumentType, reportCallIssue]
     with pytest.raises(UserError, match="context, line 1: <eos> is added at the end of each line"):
         trigrams.surprisal("the dog", context="a <eos>")
