@@ -76,6 +76,7 @@ ALL = {name: ("train", line) for name, line in LINES.items()} | OTHERS
 CHANGED = {
     "trainer.average_decay": 0.5,
     "model.dropout": 0.5,
+    "model.classes": 4,
     "model.clustering": "frequency",
     "model.tied": True,
     "model.embeddings": "factored",

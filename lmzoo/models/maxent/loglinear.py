@@ -22,7 +22,7 @@ class LogLinearOptions(Options):
     templates: Sequence[str] = ()
     """features besides the n-grams, in the notation of `lmzoo.models.maxent.features`, such as [w2, "c1 c2"]: the last
     word but one, and the classes of the last two."""
-    classes: Size | None = None
+    classes: Annotated[Size | None, Idle(("model.templates", []))] = None
     """number of classes c for templates, which are Brown clusters. None: no classes."""
     training: Literal["lbfgs", "minibatch"] = "lbfgs"
     """lbfgs, full-batch; or minibatch, gradient descent by the trainer, which has the same optimum."""
@@ -54,12 +54,13 @@ class LogLinear(WindowModel):
         super().__init__()
         self.vocabulary_size = vocabulary_size
         self.order = options.order
-        self.classes = options.classes
         self.gradual = options.training == "minibatch"
         self.search = {"tolerance": options.tolerance, "max_iterations": options.max_iterations}
         require_strengths(l2=options.l2, l1=options.l1)
         templates = parse_templates("w", options.order, options.templates, "model.templates")
-        if options.classes is None and any(column % 2 == 0 for template in templates for column in template):
+        of_classes = any(column % 2 == 0 for template in templates for column in template)
+        self.classes = options.classes if of_classes else None
+        if of_classes and options.classes is None:
             raise UserError(
                 f"model.templates={[*options.templates]}: they name classes (c), so model.classes must be a number"
             )
