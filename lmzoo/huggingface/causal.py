@@ -55,6 +55,8 @@ class Pieces:
             raise UserError(f"{name}: has no fast tokenizer with a token for the end of a text")
         self._backend, self._unknown = tokenizer.backend_tokenizer, tokenizer.unk_token_id
         self._backend.encode_special_tokens = True  # their names in a text are text
+        self._backend.no_truncation()  # with which a tokenizer may have been saved, and with padding
+        self._backend.no_padding()
         self.end = tokenizer.eos_token_id
         self.begin = self.end if tokenizer.bos_token_id is None else tokenizer.bos_token_id
         decoder, anchor = self._backend.decoder, self.encode(_ANCHOR)

@@ -1,5 +1,6 @@
 """Transformers as models of whole words: a chain of pieces whose words can all be listed, and a small GPT-2."""
 
+import copy
 import importlib.util
 import itertools
 import json
@@ -27,7 +28,7 @@ with warnings.catch_warnings(action="ignore"):
 
 import gpt2
 
-from lmzoo.huggingface.causal import CausalTransformer
+from lmzoo.huggingface.causal import CausalTransformer, Pieces
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of packages that are not ours
 END = "<|endoftext|>"
@@ -226,6 +227,15 @@ def test_reading_gives_a_story_its_whole_context(beside: Path, lm: Loaded):
     _, *lines = [line.split("\t") for line in Path("words.tsv").read_text().splitlines()]
     bits = [float(line[-1]) for line in lines[: len(stories[0].split())]]
     assert bits == pytest.approx([b for _, b in lm.surprisal(stories[0])[:-1]], abs=1e-3)
+
+
+def test_lines_are_whole_where_the_tokenizer_was_saved_with_truncation_and_padding():
+    tokenizer = copy.deepcopy(gpt2.trained()[1])
+    line = gpt2.LINES[0]
+    whole = tokenizer(line).input_ids
+    tokenizer.backend_tokenizer.enable_truncation(3)
+    tokenizer.backend_tokenizer.enable_padding(length=90)
+    Pieces(tokenizer, len(tokenizer), "gpt2").check(line.split(), whole)
 
 
 def test_what_is_no_causal_transformer_is_refused(folder: Path, small: Path, monkeypatch: pytest.MonkeyPatch):
