@@ -42,7 +42,7 @@ def main() -> int:
         sentences = [[*begun, *tokens] for tokens in sentences]
         text = torch.tensor([token for tokens in sentences for token in tokens])
         models = [model] if guide is None else [model, guide[0]]
-        scores = [line_sums(text_logprobs(each, text, "sentence").double().cpu(), text).tolist() for each in models]
+        scores = [line_sums(text_logprobs(each, text, "sentence").cpu().double(), text).tolist() for each in models]
         texts = [[(logprobs, tokens) for tokens, *logprobs in zip(sentences, *scores, strict=True)]]
     elif options.beam:
         found = beam_search(model, options.beam, options.tokens, prompt=prompt, condition=condition, allowed=allowed)

@@ -34,7 +34,7 @@ def bootstrap(a: Tensor, b: Tensor, tokens: Tensor, samples: int, seed: int) -> 
         a, b: (N,) log-probabilities of the tokens under each model, in nats.
         tokens: (N,) the text, every line closed by `<eos>`.
     """
-    columns = torch.stack([a.double().cpu(), b.double().cpu(), torch.ones(len(tokens)).double()], 1)
+    columns = torch.stack([a.cpu().double(), b.cpu().double(), torch.ones(len(tokens)).double()], 1)
     sums = line_sums(columns, tokens)  # (n, 3)
     block = block_length(_shares(sums))
     found = torch.tensor([_difference(sums[lines]) for lines in _drawn(len(sums), block, samples, seed)]).double()
@@ -94,7 +94,7 @@ def _difference(sums: Tensor) -> float:
 def by_word(a: Tensor, b: Tensor, tokens: Tensor, vocabulary_size: int) -> tuple[Tensor, Tensor]:
     """(V,) occurrences of each word in a text, and (V,) Σ log p_a - log p_b over them; see `bootstrap`."""
     counts = tokens.bincount(minlength=vocabulary_size)
-    gains = torch.zeros(vocabulary_size).double().index_add(0, tokens, a.double().cpu() - b.double().cpu())
+    gains = torch.zeros(vocabulary_size).double().index_add(0, tokens, a.cpu().double() - b.cpu().double())
     return counts, gains
 
 
@@ -132,7 +132,7 @@ def by_frequency(
         frequency: (V,) occurrences of each word in the training text.
     """
     bands = torch.bucketize(frequency.cpu(), torch.tensor(EDGES[1:]), right=True)[tokens]
-    a, b = a.double().cpu(), b.double().cpu()
+    a, b = a.cpu().double(), b.cpu().double()
     one_hot = torch.nn.functional.one_hot(bands, len(EDGES)).double()
     sums = line_sums(torch.cat([one_hot * (a - b)[:, None], one_hot], 1), tokens)  # (n, 2 · bands)
     of_lines = line_sums(torch.stack([a, b, torch.ones_like(a)], 1), tokens)

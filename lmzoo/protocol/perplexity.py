@@ -101,7 +101,7 @@ def check_predictions(model: LanguageModel, tokens: Tensor, atol: float) -> None
         logprobs = model.predict(state)
         if logprobs.shape != shape:
             raise UserError(f"predict returns shape {tuple(logprobs.shape)}, not {shape}, for {len(tokens)} rows")
-        sums = logprobs.double().exp().sum(1)
+        sums = logprobs.cpu().double().exp().sum(1)
         if not torch.allclose(sums, torch.ones_like(sums), atol=atol / 10, rtol=0):
             worst = float(sums[(sums - 1).abs().argmax()])
             raise UserError(f"probabilities sum to {worst:.6g}", "normalise over words, such as by log_softmax")
@@ -197,7 +197,7 @@ def row_logprobs(model: LanguageModel, rows: Sequence[Tensor]) -> list[Tensor]:
             texts, state = [rows[number] for number in batch], model.initial_state(len(batch))
             tokens = pad_sequence(texts, batch_first=True, padding_value=EOS_ID) if len(texts) > 1 else texts[0][None]
             logprobs, _ = model(tokens.to(state[0].device if state else model.device), state)
-            found |= zip(batch, logprobs.double().cpu().unbind(), strict=True)
+            found |= zip(batch, logprobs.cpu().double().unbind(), strict=True)
     return [found[number][: len(row)] for number, row in enumerate(rows)]
 
 

@@ -29,10 +29,10 @@ class Reader:
         """Read (N,) further words of the line."""
         rows = tokens.expand(len(self.joint), -1).to(self.model.device)
         logprobs, self.state = self.model(rows, self.state)
-        self.joint = self.joint + validated(logprobs, self.where).double().sum(1).cpu()
+        self.joint = self.joint + validated(logprobs, self.where).cpu().double().sum(1)
 
     @torch.no_grad()
     def next_words(self) -> Tensor:
         """(V,) float64 p(x_t | x_<t). After a prefix impossible under all conditions, their weights are equal."""
-        p = validated(self.model.predict(self.state), self.where).double().exp().cpu()  # (C, V)
+        p = validated(self.model.predict(self.state), self.where).cpu().double().exp()  # (C, V)
         return self.joint.softmax(0).nan_to_num(1 / len(self.joint)) @ p
