@@ -8,11 +8,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from lmzoo.api.frames import data_frame
 from lmzoo.api.model import Loaded
 from lmzoo.cli.hydra import run_hydra
 from lmzoo.core.errors import UserError
-from lmzoo.core.plugins import load_plugins
+from lmzoo.core.plugins import load_plugins, split_names
 from lmzoo.labels.tagger import Tagger
 from lmzoo.models.ngram.arpa_file import holds_arpa
 from lmzoo.reports.comparison import as_columns, collect, groups
@@ -38,13 +40,13 @@ def load(source: str | os.PathLike[str], device: str = "cpu", plugins: Sequence[
     Args:
         source: the folder of a run, or what `lmzoo.runs.listing.find` makes of a name; an ARPA file of any toolkit; or
             a file of word vectors in word2vec's or GloVe's format. Files may be compressed.
-        plugins: the modules that the run needs, if they are not imported yet; see `lmzoo.core.plugins`.
+        plugins: the names of modules that the run needs, if they are not imported yet; see `lmzoo.core.plugins`.
 
     Returns: a `Loaded` language model; for a run of labels its `Tagger`, on the CPU; for vectors `WordVectors`.
 
     Raises: UserError for a folder without weights, and for a file of another kind, such as a binary file of KenLM.
     """
-    load_plugins(plugins)
+    load_plugins(split_names(plugins) if isinstance(plugins, str) else plugins)
     path = find(os.fspath(source))
     if path != Path(source):
         log.warning("%s is %s", source, path)
@@ -96,12 +98,13 @@ def train(*overrides: str, quiet: bool = False) -> Loaded:
         folders.append(folder)
         return train()
 
-    with contextlib.ExitStack() as silence:
+    with contextlib.ExitStack() as around:
+        around.enter_context(torch.random.fork_rng(range(torch.cuda.device_count())))  # a run seeds them
         if quiet:
             for redirect in (contextlib.redirect_stdout, contextlib.redirect_stderr):
-                silence.enter_context(redirect(io.StringIO()))
+                around.enter_context(redirect(io.StringIO()))
         run_hydra(job, "train", line=["lmzoo.train", *overrides])
-    lm = load(folders[-1])
+        lm = load(folders[-1])
     for warning in (lm.results or {}).get("warnings", []) if quiet else ():
         log.warning("%s", warning)
     return lm

@@ -131,12 +131,16 @@ def test_unknown_words_are_left_out(tmp_path: Path):
 
 def test_a_model_is_trained_as_from_the_shell(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
+    random = torch.get_rng_state()
     lm = lmzoo.train(*SMALL, "seed=1")
+    assert torch.get_rng_state().equal(random)  # the run's seed is its own
     assert lm.run.path.parts[0] == "outputs"
     assert lm.results == lmzoo.load(lm.run.path).results
     assert lm.results is not None
     assert lm.results["seed"] == 1
     assert lm.perplexity() == pytest.approx(lm.results["perplexity"]["test"])
+    with pytest.raises(UserError, match="plugins=nowhere: no such module"):
+        lmzoo.load(run, plugins="nowhere")
     again = lmzoo.train(*SMALL, "seed=0", f"run_dir={run}")
     assert again.results == lmzoo.load(run).results
     with pytest.raises(UserError, match=r"model.hiden: no such option; did you mean 'model.hidden'\?"):
