@@ -43,8 +43,8 @@ class TwoLevelHMMOptions(BlockHMMOptions):
     """τ, which divides the logits of p(j | c, i) outside training (Guo et al., "On calibration of modern neural
     networks", ICML 2017). Below 1 with state dropout, where each state had fewer competitors in training."""
     teacher: Source | None = None
-    """a recurrent run of the same text for knowledge distillation, Hinton et al. (2015): the model learns from its
-    predictions and from the text. None: none."""
+    """a recurrent run with the same valid and test for knowledge distillation, Hinton et al. (2015): the model learns
+    from its predictions and from the text. None: none."""
     teacher_weight: Annotated[NonNegative, Idle(("model.teacher", None))] = 1.0
     """weight of the cross-entropy with the teacher, relative to that with the text."""
 
