@@ -136,9 +136,12 @@ def load_source(folder: str, corpus: Corpus, option: str, same_text: bool = True
     run, model, vocabulary = open_source_run(folder, option)
     with error_prefix(option, "choose another run"):
         require_one_direction(folder, vocabulary.form, f"corpus {corpus.name}", corpus.vocabulary.form)
-        if same_text and set(run.changed_splits(corpus)) - {"train", "vocabulary"}:
+        changed = set(run.changed_splits(corpus)) if same_text else set[str]()
+        if corpus.vocabulary.form.of_words:
+            changed.discard("vocabulary")  # the words are compared below; pieces have scores, too
+        if changed - {"train"}:
             run.check_text(corpus)
-    if same_text and "train" in run.changed_splits(corpus):
+    if "train" in changed:
         log.warning("%s: %s was trained on another text than train of corpus %s", option, folder, corpus.name)
     other_words = vocabulary.words != corpus.vocabulary.words
     if other_words or vocabulary.conditions != corpus.vocabulary.conditions:

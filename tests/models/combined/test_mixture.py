@@ -12,6 +12,7 @@ from command_line import MODELS, TEXT, command, edit, put
 from lmzoo import load
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus, Vocabulary
+from lmzoo.corpus.form import Form
 from lmzoo.corpus.lines import by_line
 from lmzoo.models.combined.mixture import Mixture, mixture_weights
 from lmzoo.models.combined.trained import CompositeModel
@@ -163,6 +164,12 @@ def test_runs_of_other_words_or_another_text(runs: list[str], tmp_path: Path, co
     assert command(*TEXT, *MODELS["ngram"], f"run_dir={other}").code == 0
     with pytest.raises(UserError, match=r"^model\.runs: .*other: was trained on another text"):
         mixture([other], corpus, "token")
+    scored = dataclasses.replace(
+        corpus, sha256=corpus.sha256 | {"vocabulary": "of other scores"},
+        vocabulary=Vocabulary(corpus.vocabulary.words, Form(unit="unigram")),
+    )  # fmt: skip
+    with pytest.raises(UserError, match=r"was trained on another text .* \(different: vocabulary\)"):
+        mixture(runs, scored, "token")
     words = [*corpus.vocabulary.words[:1], *reversed(corpus.vocabulary.words[1:])]
     with pytest.raises(UserError, match="was not trained on the words of corpus markov; choose another run"):
         mixture(runs, dataclasses.replace(corpus, vocabulary=Vocabulary(words)), "token")
