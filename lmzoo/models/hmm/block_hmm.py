@@ -186,16 +186,17 @@ class BlockHMM(LanguageModel):
 
         The clusters are the encoder's classes if it has as many of the same kind, as a teacher with them costs less.
         """
-        options, (encoder,) = self.options, self.encoder or (None,)
+        options = self.options
         if options.parent is None:
+            (encoder,) = self.encoder or (None,)
             classes = getattr(getattr(encoder, "output", None), "classes", None)
-            if classes is not None and classes.kind == (options.clusters, options.clustering):
+            if classes and (classes.S.out_features, classes.clustering) == (options.clusters, options.clustering):
                 self.cluster.copy_(classes.word_class)
             else:
                 text = corpus.splits["train"]
                 self.cluster.copy_(word_clusters(options.clustering, text, self.vocabulary_size, self.clusters))
-        if encoder is not None:
-            self.encoder = None
+        if self.encoder is not None:
+            (encoder,), self.encoder = self.encoder, None
             distil(self, corpus, encoder, options.distillation_epochs)
 
     def initial_state(self, batch_size: int) -> State:

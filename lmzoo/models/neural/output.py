@@ -42,7 +42,7 @@ class WordClasses(nn.Module):
 
     def __init__(self, vocabulary_size: int, features: int, classes: int, clustering: Clustering):
         super().__init__()
-        self.kind: tuple[int, Clustering] = classes, clustering
+        self.clustering: Clustering = clustering
         if classes > vocabulary_size:
             raise UserError(f"model.classes={classes}: there are only {vocabulary_size} words", "choose fewer")
         self.S = nn.Linear(features, classes)  # its bias is s
@@ -51,8 +51,8 @@ class WordClasses(nn.Module):
 
     def estimate(self, tokens: Tensor) -> None:
         """Find the classes in a (N,) text; a UserError where it has fewer different words than Brown classes."""
-        (classes, clustering), types = self.kind, len(self.word_class)
-        self.word_class.copy_(word_clusters(clustering, tokens.long(), types, classes, "model.classes"))
+        types, classes = len(self.word_class), self.S.out_features
+        self.word_class.copy_(word_clusters(self.clustering, tokens.long(), types, classes, "model.classes"))
 
 
 class Output(nn.Module):
