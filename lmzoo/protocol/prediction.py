@@ -53,7 +53,7 @@ def _side_by_side(model: LanguageModel, rows: Sequence[Tensor], measure: NextWor
 
 def entropy_and_rank(logprobs: Tensor, words: Tensor) -> Tensor:
     """(B, 2): the entropy of the next word in bits, and the rank of the actual next word, 1 for the likeliest."""
-    logprobs, words = logprobs.cpu().double(), words.cpu()  # float64, which mps has not
+    logprobs = logprobs.double()
     entropy = torch.special.entr(logprobs.exp()).sum(1) / math.log(2)
     rank = 1 + (logprobs > logprobs.gather(1, words[:, None])).sum(1)
     return torch.stack([entropy, rank], 1)
