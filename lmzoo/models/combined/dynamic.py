@@ -82,7 +82,8 @@ class Dynamic(WrapperModel):
             named = self._named(weights)
             with torch.enable_grad():
                 logprobs, state = _call(inner, named, to_device_async(segment.tokens, self.device), state)
-            sums += self._gradient(logprobs, named).square()
+            for part, gradient in zip(self._split(sums), _gradients(logprobs, named), strict=True):
+                part.add_(gradient.square())
             state = tuple(part.detach() for part in state)
         self.rms = (sums / len(windows)).sqrt()  # over the segments of train
 
@@ -115,9 +116,9 @@ class Dynamic(WrapperModel):
                 logprobs, after = _call(self.inner, named, read[None], start)
             scores.append(_checked(logprobs[0, -len(part) :].detach()))
             if len(read) == self.segment:
-                (trained, back, divisor), gradient = self.current_tables(), self._gradient(logprobs, named)
-                weights.lerp_(trained, back)
-                weights.addcdiv_(gradient, divisor, value=-self.rate)
+                parts = zip(*map(self._split, (weights, *self.current_tables())), strict=True)
+                for (w, trained, back, divisor), gradient in zip(parts, _gradients(logprobs, named), strict=True):
+                    w.lerp_(trained, back).addcdiv_(gradient, divisor, value=-self.rate)
                 start, read = tuple(part.detach() for part in after), read[:0]
             pending = read
         kept = torch.nn.functional.pad(pending, (0, self.segment - 1 - len(pending)), value=-1)
@@ -135,12 +136,6 @@ class Dynamic(WrapperModel):
                 predictions.append(_checked(_call(_Predicting(self.inner), below, now)))
         return torch.cat(predictions) if predictions else state[1].new_zeros(0, self.vocabulary_size)
 
-    @torch.enable_grad()
-    def _gradient(self, logprobs: Tensor, named: dict[str, Tensor]) -> Tensor:
-        """(P,) gradient of the mean −log p with respect to the weights."""
-        parts = torch.autograd.grad(-logprobs.mean(), list(named.values()), allow_unused=True, materialize_grads=True)
-        return torch.cat([part.flatten() for part in parts])
-
     def _trained(self) -> Tensor:
         """(P,) w_0, one parameter after another."""
         return torch.cat([parameter.detach().flatten() for parameter in self.inner.parameters()])
@@ -152,12 +147,14 @@ class Dynamic(WrapperModel):
 
     def _named(self, weights: Tensor) -> dict[str, Tensor]:
         """(P,) weights as the parameters of the model, ready for a gradient."""
-        parameters = dict(self.inner.named_parameters())
-        parts = weights.split([parameter.numel() for parameter in parameters.values()])
-        return {
-            name: part.detach().view_as(parameter).requires_grad_()
-            for (name, parameter), part in zip(parameters.items(), parts, strict=True)
-        }
+        names = [name for name, _ in self.inner.named_parameters()]
+        return {name: part.detach().requires_grad_() for name, part in zip(names, self._split(weights), strict=True)}
+
+    def _split(self, weights: Tensor) -> list[Tensor]:
+        """(P,) numbers in the shapes of the model's parameters."""
+        parameters = list(self.inner.parameters())
+        parts = weights.split([parameter.numel() for parameter in parameters])
+        return [part.view_as(parameter) for part, parameter in zip(parts, parameters, strict=True)]
 
     @property
     def window_tokens(self) -> int:
@@ -173,6 +170,12 @@ class _Predicting(torch.nn.Module):
 
     def forward(self, state: State) -> Tensor:
         return self.model.predict(state)  # pyright: ignore[reportCallIssue]
+
+
+@torch.enable_grad()
+def _gradients(logprobs: Tensor, named: dict[str, Tensor]) -> tuple[Tensor, ...]:
+    """The gradient of the mean −log p with respect to each parameter."""
+    return torch.autograd.grad(-logprobs.mean(), list(named.values()), allow_unused=True, materialize_grads=True)
 
 
 def _call(module: torch.nn.Module, named: dict[str, Tensor], *arguments: Tensor | State) -> Any:

@@ -80,15 +80,14 @@ def _score(
 ) -> tuple[Tensor, list[Tensor]]:
     """`token_logprobs`, and the gradient of Σ_n g_n log p(x_n | h_n) by h, W and b; none where the (N,) g are None."""
     if word_class is None or tokens.is_cuda:  # how many tokens a class has, a GPU would have to be waited for
-        return _score_blocks(hidden, weight, bias, tokens, [(len(hidden), len(weight))], g, word_class)
+        return _score_blocks(hidden, weight, bias, tokens, [(len(hidden), None)], g, word_class)
     words, sizes, place = grouped(word_class)
     rows, counts, _ = grouped(word_class[tokens], len(sizes))
-    logprobs, gradients = _score_blocks(
-        hidden[rows], weight[words], bias[words], place[tokens[rows]],
-        zip(counts.tolist(), sizes.tolist(), strict=True), None if g is None else g[rows],
-    )  # fmt: skip
-    of_row, of_word = rows.argsort(), words.argsort()
-    return logprobs[of_row], [part[of] for part, of in zip(gradients, (of_row, of_word, of_word), strict=False)]
+    blocks = zip(counts.tolist(), words.split(sizes.tolist()), strict=True)
+    ordered = hidden.index_select(0, rows), None if g is None else g[rows]
+    logprobs, gradients = _score_blocks(ordered[0], weight, bias, place[tokens[rows]], blocks, ordered[1])
+    of_row = rows.argsort()
+    return logprobs[of_row], [part.index_select(0, of_row) for part in gradients[:1]] + gradients[1:]
 
 
 def _score_blocks(
@@ -96,13 +95,13 @@ def _score_blocks(
     weight: Tensor,
     bias: Tensor,
     tokens: Tensor,
-    blocks: Iterable[tuple[int, int]],
+    blocks: Iterable[tuple[int, Tensor | None]],
     g: Tensor | None,
     word_class: Tensor | None = None,
 ) -> tuple[Tensor, list[Tensor]]:
-    """`_score` in blocks n × m: the first n tokens are among the first m words, and so on; x are places in a block.
+    """`_score` in blocks: the first n tokens are among (m,) words, None for all, and so on; x are places among them.
 
-    In a single block of all words, those of other classes than the token's are impossible where there are classes.
+    In a block of all words, those of other classes than the token's are impossible where there are classes.
     """
     whole = torch.promote_types(hidden.dtype, torch.float32)
     chosen, largest = hidden.new_zeros(2, len(hidden), 1, dtype=whole)
@@ -110,9 +109,10 @@ def _score_blocks(
     to_hidden, to_weight, to_bias = (
         torch.zeros_like(part, dtype=whole) if g is not None else part for part in (hidden, weight, bias)
     )
-    for n, m in _chunks(blocks):
-        h, W, x = hidden[n], weight[m], tokens[n, None]
-        scores = torch.addmm(bias[m], h, W.T).to(whole)  # (rows, words)
+    for n, words in _chunks(blocks, len(weight)):
+        h, x = hidden[n], tokens[n, None]
+        W, b = (part if words is None else part.index_select(0, words) for part in (weight, bias))
+        scores = torch.addmm(b, h, W.T).to(whole)  # (rows, words)
         if word_class is not None:
             scores.masked_fill_(word_class != word_class[x], -torch.inf)
         torch.gather(scores, 1, x, out=chosen[n])
@@ -123,20 +123,21 @@ def _score_blocks(
             push = odds.scatter_add_(1, x, -total[n]).to(h.dtype)
             weighed = (-g[n, None] / total[n]).to(h.dtype)
             to_hidden[n] = (push @ W) * weighed
-            to_weight[m] += push.T @ (h * weighed)
-            to_bias[m] += (push.T @ weighed)[:, 0]
+            for sums, part in ((to_weight, push.T @ (h * weighed)), (to_bias, (push.T @ weighed)[:, 0])):
+                sums.add_(part) if words is None else sums.index_add_(0, words, part.to(whole))
     logprobs = (chosen - largest - total.log())[:, 0]
     if g is None:
         return logprobs, []
     return logprobs, [to_hidden.to(hidden.dtype), to_weight.to(weight.dtype), to_bias.to(bias.dtype)]
 
 
-def _chunks(blocks: Iterable[tuple[int, int]]) -> Iterator[tuple[slice, slice]]:
+def _chunks(blocks: Iterable[tuple[int, Tensor | None]], vocabulary_size: int) -> Iterator[tuple[slice, Tensor | None]]:
     """The tokens and the words of each block, in parts that keep the logits few; one word is certain, and left out."""
-    token = word = 0
-    for n, m in blocks:
+    token = 0
+    for n, words in blocks:
+        m = vocabulary_size if words is None else len(words)
         rows = max(1, CHUNK_ELEMENTS // max(1, m))
         if m > 1:
             for start in range(token, token + n, rows):
-                yield slice(start, min(start + rows, token + n)), slice(word, word + m)
-        token, word = token + n, word + m
+                yield slice(start, min(start + rows, token + n)), words
+        token += n
