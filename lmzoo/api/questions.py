@@ -15,7 +15,7 @@ from lmzoo.models.combined.chains import chain_of
 from lmzoo.models.combined.constrained import Constrained
 from lmzoo.models.hmm.inference.product import Product
 from lmzoo.protocol.model import LanguageModel
-from lmzoo.protocol.patterns import LENGTH, Pattern
+from lmzoo.protocol.patterns import LENGTH, Pattern, unknown_word
 from lmzoo.protocol.sampling import LONGEST_SENTENCE
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ def ask(
     """
     numbers = {word: vocabulary.index.get(word, EOS_ID) for word in words or []}
     if unknown := [word for word, number in numbers.items() if number == EOS_ID]:
-        raise UserError(f"words: '{unknown[0]}' is not in the vocabulary")
+        raise unknown_word("words", unknown[0], vocabulary)
     condition = None if given is None else Pattern.parse(given, vocabulary, "given")
     answer = questions.ask(model, Pattern.parse(pattern, vocabulary), condition)
     if answer.left_out > LEFT_OUT:

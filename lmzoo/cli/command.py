@@ -56,6 +56,23 @@ class CommandParser(argparse.ArgumentParser):
         if command:
             options = {"prog": f"lmzoo {command}", "description": COMMANDS[command] + about, "epilog": examples}
         super().__init__(**options)
+        self.needed: dict[str, str] = {}
+
+    def need(self, option: str, other: str) -> None:
+        """Declare that an option has an effect only with another one; without it, a UserError is raised for it."""
+        self.needed[option] = other
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        arguments = super().parse_args(args, namespace)
+
+        def given(option: str) -> bool:
+            name = self._option_string_actions[option].dest
+            return getattr(arguments, name) != self.get_default(name)
+
+        for option, other in self.needed.items():
+            if given(option) and not given(other):
+                raise UserError(f"{option}: needs {other}", f"add {other}, or leave {option} out")
+        return arguments
 
     def error(self, message: str) -> NoReturn:
         message = re.sub(r"^argument (\S+): (.*) must be ", r"\1 \2: must be ", message, flags=re.DOTALL)

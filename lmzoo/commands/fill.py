@@ -24,6 +24,7 @@ def main() -> int:
     parser.add_number("--top", Size, "number of words per gap, and of joint fillings", 5)
     parser.add_number("--samples", Count, "number of sampled fillings", 0)
     parser.add_number("--seed", Annotated[int, Bounds(low=0, high=2**63 - 1)], "random seed of the first sample", 0)
+    parser.need("--seed", "--samples")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_device()
     options = parser.parse_args()

@@ -80,6 +80,7 @@ def main() -> int:
     parser.add_argument("--neighbours", action="append", default=[], metavar="WORD", help="print the nearest words, "
                         "without measures unless --sets or --analogies is given; may be repeated")  # fmt: skip
     parser.add_number("--top", Size, "number of neighbours", 10)
+    parser.need("--top", "--neighbours")
     parser.add_file("--csv", "write a line for each measure and neighbour")
     options = parser.parse_args()
     measured = not options.neighbours or options.sets or options.analogies

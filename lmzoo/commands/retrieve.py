@@ -78,6 +78,8 @@ def main() -> int:
             raise UserError(problem, f"set {_flag(other)}, or leave it out")
     if len(grid) > 1 and not arguments.qrels:
         raise UserError("several values of an option need --qrels, to choose among them", "give one value of each")
+    if len(grid) == 1 and arguments.folds != parser.get_default("folds"):
+        raise UserError("--folds: no effect where each option has one value", "leave it out")
     bm25 = BM25(*arguments.bm25) if arguments.bm25 else None
     judgements = read_judgements(arguments.qrels) if arguments.qrels else {}
     index, queries = _read(arguments, judgements)

@@ -62,6 +62,7 @@ def main() -> int:
     )
     about = "with --table, add the surprisal of the two preceding words"
     parser.add_argument("--spillover", action="store_true", help=about)
+    parser.need("--spillover", "--table")
     parser.add_argument("--json", action="store_true", help="print JSON Lines, infinity as null")
     units = parser.add_mutually_exclusive_group()
     units.add_argument(
@@ -76,8 +77,6 @@ def main() -> int:
         return _tabulate(arguments)
     if len(arguments.runs) > 1:
         raise UserError(f"{len(arguments.runs)} runs are named", "add --table FILE, which compares them word by word")
-    if arguments.spillover:
-        raise UserError("--spillover: needs --table", "add --table FILE")
     opened = _opened(arguments.runs[0], arguments)
     if not arguments.sums:
         require_words(opened.run, opened.model, opened.vocabulary, "add --sums")

@@ -224,9 +224,14 @@ def _words(item: str, vocabulary: Vocabulary, where: str) -> Sequence[int]:
     words = [item] if is_word else vocabulary.form.without_reverse.words(item)
     numbers = [vocabulary.index.get(word, EOS_ID) for word in words]
     if item and (not numbers or EOS_ID in numbers):
-        raise UserError(f"{where}: '{item}' is not in the vocabulary", nearest(item, vocabulary.index)
-                        if len(vocabulary) < 100_000 else None)  # fmt: skip
+        raise unknown_word(where, item, vocabulary)
     return numbers
+
+
+def unknown_word(where: str, item: str, vocabulary: Vocabulary) -> UserError:
+    """The error for a word that a model does not know."""
+    advice = nearest(item, vocabulary.index) if len(vocabulary) < 100_000 else None
+    return UserError(f"{where}: '{item}' is not in the vocabulary", advice)
 
 
 def _smallest(table: list[list[int]], accepting: list[bool]) -> tuple[list[list[int]], list[bool]]:

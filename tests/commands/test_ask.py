@@ -102,12 +102,13 @@ def test_samples_match_the_pattern_by_any_guide(lm: Loaded):
 def test_mistakes_are_named(run: Path, lm: Loaded):
     for main, line, problem in (
         (ask.main, ["_ xylophone"], "'xylophone' is not in the vocabulary"),
-        (ask.main, ["…", "--words", "xylophone"], "'xylophone' is not in the vocabulary"),
+        (ask.main, ["…", "--words", "xylophone"], "words: 'xylophone' is not in the vocabulary; choose from: "),
         (ask.main, ["…", "--words", f"{lm.vocabulary.words[2]},"], "'' is not in the vocabulary"),
         (generate.main, ["--pattern", ""], "is empty"),
         (generate.main, ["--guide", str(run)], "there is no constraint"),
         (fill.main, [lm.vocabulary.words[2]], "has no gap"),
         (fill.main, ["… _ …"], "several gaps of any number of words"),
+        (fill.main, ["… ___", "--seed", "3"], "--seed: needs --samples; add --samples, or leave --seed out"),
     ):
         done = command(str(run), *line, main=main)
         assert done.code == 2

@@ -132,6 +132,7 @@ def test_settings_are_chosen_by_cross_validation(files: Path):
         ),
         (["docs", "queries", "--nu", "5"], "--nu: no effect with --order 1; set --order, or leave it out"),
         (["docs", "queries", "--terms", "9", "--feedback", "0"], "--terms: no effect with --feedback 0"),
+        (["docs", "queries", "--folds", "7"], "--folds: no effect where each option has one value"),
         (["docs", "queries", "--mu", "1", "2"], "several values of an option need --qrels"),
         (["docs", "queries", "--mu", "0"], "gives unseen words no probability"),
         (["docs", "queries", "--mu", "x"], "--mu: invalid float value: 'x'"),

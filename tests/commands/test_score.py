@@ -119,7 +119,7 @@ def test_runs_in_one_table_read_the_same_words(run: Path, unigram: Path, tmp_pat
         (several, "2 runs are named; add --table FILE"),
         ([*several, "--table", "words.txt"], "--table words.txt: ends neither in .csv nor in .tsv"),
         ([*asked, "-", "--table", "t.csv"], "2 runs are named, and standard input can be read once"),
-        ([str(run), "--spillover"], "--spillover: needs --table; add --table FILE"),
+        ([str(run), "--spillover"], "--spillover: needs --table; add --table, or leave --spillover out"),
     ):
         assert message in command(*wrong, main=score.main).refused()
     files = [f"corpus.{split}={run.parent / 'text'}" for split in ("train", "valid")]

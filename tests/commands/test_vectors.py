@@ -161,6 +161,7 @@ def test_mistakes_in_options_are_reported_in_a_line(folder: Path, arguments: lis
         (["ppmi", "--sets", "sets.txt"], "sets.txt, line 1: 'one two' is not two words and a number"),
         (["ppmi", "--sets", "--analogies", "sets.txt"], "sets.txt, line 1: 'one two' is not four words"),
         (["ppmi"], "no similarity sets and no analogies are there; name them"),
+        (["ppmi", "--top", "3"], "--top: needs --neighbours; add --neighbours, or leave --top out"),
         (["ppmi", "--neighbours", "w33"], "--neighbours w33: has no vector in ppmi; did you mean 'w3'?"),
         (["sets.txt"], "sets.txt: not a file of word vectors"),
         (["absent"], "absent: no such file"),
