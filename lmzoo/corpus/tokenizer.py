@@ -7,6 +7,7 @@ PTB = re.compile(
     r"<unk>|n't|'(?:s|re|ve|ll|d|m)\b|[$#&]|(?:[a-z]\.){2,}"
     r"|(?:mr|mrs|ms|messrs|dr|prof|rev|sen|rep|gov|gen|jr|sr|st|inc|corp|co|ltd|vs"
     r"|jan|feb|aug|sept|oct|nov|dec)\.(?!\w)"
+    r"|can(?=not\b)|g(?:on(?=na\b)|ot(?=ta\b)|im(?=me\b))|wan(?=na\b)|lem(?=me\b)"  # can not, gon na, got ta, gim me
     r"|N|[a-z0-9]+?(?=n't\b)|[a-z0-9]+(?:[-/&.][a-z0-9]+)*"
 )
 NUMBER = re.compile(r"(?<![\w-])\d[\d,.]*(?<![,.])(?![\w-])|%")

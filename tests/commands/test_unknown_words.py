@@ -57,6 +57,7 @@ def test_plain_text_is_cut_into_words():
     assert ptb("Mr. Smith’s U.S. firm doesn't pay $3,000.50; they can't, in 1987.") == (
         "mr. smith 's u.s. firm does n't pay $ N they ca n't in N"
     )
+    assert ptb("I cannot; Gimme what he's gonna say, toucannot.") == "i can not gim me what he 's gon na say toucannot"
     assert ptb("A well-known F-16 rose 7%, or 7.5 %.") == "a well-known f-16 rose N N or N N"
     assert ptb("On Oct. 19, Sen. Smith met Rep. Jones vs. Co.") == "on oct. N sen. smith met rep. jones vs. co."
     assert words("It's 3,000.5 (well-known)!") == "It's 3,000.5 ( well-known ) !"
