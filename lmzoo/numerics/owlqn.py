@@ -4,6 +4,7 @@ Andrew & Gao, *Scalable training of L1-regularized log-linear models*, ICML 2007
 *Updating quasi-Newton matrices with limited storage*, 1980.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -113,7 +114,8 @@ def minimise(
     ):  # fmt: skip
         decrease = search.step()
         if decrease is None or decrease <= tolerance * abs(search.point.value):
-            search.iterations, search.converged = iteration + (decrease is not None), True
+            search.iterations = iteration + (decrease is not None)
+            search.converged = math.isfinite(search.point.value)
             break
     return search
 

@@ -1,5 +1,7 @@
 """OWL-QN on functions whose minimum is known."""
 
+import math
+
 import pytest
 import torch
 from maxent_oracle import draw
@@ -89,3 +91,12 @@ def test_the_search_ends_where_the_value_hardly_falls():
     assert all(end.converged for end in ends)
     assert ends[0].iterations < ends[1].iterations < 500
     assert ends[0].point.value > ends[1].point.value
+
+
+def test_a_search_from_a_value_that_is_no_number_does_not_converge():
+    search = minimise(
+        lambda x: (math.nan, torch.full_like(x, math.nan)), torch.zeros(2, dtype=torch.float64),
+        l1=torch.zeros(2, dtype=torch.float64), curvature=torch.ones(2, dtype=torch.float64), tolerance=0.0,
+        max_iterations=5,
+    )  # fmt: skip
+    assert not search.converged

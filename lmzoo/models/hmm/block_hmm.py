@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lmzoo.core.errors import UserError, format_value
-from lmzoo.core.options import Count, Dropout, Idle, Options, Size, Source
+from lmzoo.core.options import Dropout, Idle, Options, Size, Source
 from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.models.hmm.distillation import distil
 from lmzoo.models.hmm.inference import blocks
@@ -82,7 +82,7 @@ class BlockHMMOptions(Options):
     distilled_from: Source | None = None
     """folder of a run whose embeddings of the text are clustered when training starts, which gives every token a target
     state; see `lmzoo.models.hmm.distillation`."""
-    distillation_epochs: Annotated[Count, Idle(("model.distilled_from", None))] = 6
+    distillation_epochs: Annotated[Size, Idle(("model.distilled_from", None))] = 6
     """number of epochs of training on these states."""
 
 
