@@ -138,7 +138,8 @@ def sample(
     length, ends = torch.zeros(samples), torch.zeros(samples)
     conditions = None if condition is None else torch.full((samples,), condition)
     drawn, scores, device = [], [], model.device
-    with evaluating(model):
+    total, unit = tokens or samples * (sentences or 0), "token" if sentences is None else "sentence"
+    with evaluating(model), Bar(total, unit, "samples", delay=NO_BAR) as bar:
         if condition is None and (p := shares(model)) is not None:
             if prompt is not None:
                 reader = Reader(model, "")
@@ -156,13 +157,19 @@ def sample(
             ended = token[:, 0] == EOS_ID
             if context == "sentence" and bool(ended.any()):
                 state = where_rows(ended.to(device), initial_state(model, samples, conditions), state)
-            if sentences is not None:
+            if sentences is None:
+                bar.update()
+            else:
+                bar.update(steps=int((ended & (ends < sentences)).sum()))
                 ends += ended
                 length = (length + 1).where(~ended & (ends < sentences), 0)
                 if int(length.max()) >= LONGEST_SENTENCE:
                     raise UserError(f"a sentence has over {LONGEST_SENTENCE:,} tokens", "ask for a number of tokens")
     return Texts(torch.cat(drawn, 1), torch.cat(scores, 1), conditions, sentences)
 
+
+NO_BAR = 5
+"""Seconds for which sampling shows no progress bar, as most texts take less."""
 
 BLOCK = 64
 """The number of words in a block of the two-stage sampler."""
