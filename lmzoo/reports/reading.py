@@ -291,13 +291,15 @@ def gain(times: Times, unigram_bits: np.ndarray, bits: np.ndarray, rows: np.ndar
     baseline = np.column_stack([np.ones(len(rows)), *_lags(length), *_lags(unigram_bits)])[rows]
     whole = np.column_stack([baseline, np.column_stack(_lags(bits))[rows]])
     y, stories = times.times[rows], times.stories[rows]
-    if len(np.unique(stories)) < 2 or len(y) < 10 * whole.shape[1]:
-        few = f"{pluralize(len(y), 'word')} of {pluralize(len(np.unique(stories)), 'text')}"
-        raise UserError(f"{few}: too few for a regression", "give more words, of two texts or more")
+    texts, place = np.unique(stories, return_inverse=True)
+    folds = place % FOLDS
+    if len(texts) < 2 or len(y) - np.bincount(folds).max() < 10 * whole.shape[1]:
+        few = f"{pluralize(len(y), 'word')} of {pluralize(len(texts), 'text')}"
+        problem = f"{few}: too few for a regression on all but a fold of the texts"
+        raise UserError(problem, "give more words, of two texts or more")
     if np.ptp(y) == 0:
         raise UserError(f"all reading times are {y[0]:g}, which leaves nothing to predict", "name another column")
     gains = np.zeros(len(y))
-    folds = stories % FOLDS
     for fold in np.unique(folds):
         seen, new = folds != fold, folds == fold
         gains[new] = _held_out(whole, y, seen, new) - _held_out(baseline, y, seen, new)
@@ -307,7 +309,7 @@ def gain(times: Times, unigram_bits: np.ndarray, bits: np.ndarray, rows: np.ndar
 
 def _before(values: np.ndarray, lag: int, missing: float) -> np.ndarray:
     """(n,) value of the word ``lag`` positions before."""
-    return np.concatenate([np.full(lag, missing, values.dtype), values[: len(values) - lag]])
+    return np.concatenate([np.full(lag, missing, values.dtype), values])[: len(values)]
 
 
 def _lags(values: np.ndarray) -> list[np.ndarray]:

@@ -220,6 +220,17 @@ def test_the_interval_is_as_wide_as_the_gains_vary():
         gain(times._replace(times=np.full(len(bits), 300.0)), rare, bits, rows)
 
 
+def test_folds_are_of_the_texts_that_are_there_and_need_enough_words():
+    times, rare, bits = made_up()
+    rows = comparable_words(times, np.ones(len(bits), dtype=bool), edges=True)
+    found = gain(times, rare, bits, rows)
+    apart = gain(times._replace(stories=10 * times.stories), rare, bits, rows)
+    assert apart.each.tolist() == found.each.tolist()
+    short = np.where(np.arange(len(bits)) < 20, 0, 1)
+    with pytest.raises(UserError, match="too few for a regression on all but a fold"):
+        gain(times._replace(stories=short), rare, bits, rows)
+
+
 def test_words_after_one_that_is_not_known_are_left_out():
     times = Times(list("abcdefg"), np.array([0, 0, 0, 0, 0, 1, 1]), np.zeros(7), np.array([1, 1, 1, np.nan, 1, 1, 1]))
     assert comparable_words(times, np.array([1, 1, 1, 1, 1, 1, 1], dtype=bool), edges=True).tolist() == [
@@ -348,6 +359,8 @@ def test_a_table_of_few_words_and_a_run_without_words_are_refused(
     refused = command(str(words.run.path), file, main=reading.main)
     assert refused.code == 2
     assert "error: 1 word of 1 text: too few for a regression" in refused.err
+    single = str(table(tmp_path / "single.tsv", [("a", 1, 1, 1)]))
+    assert "error: 0 words of 0 texts: too few" in command(str(words.run.path), single, main=reading.main).err
     nothing = str(table(tmp_path / "t.tsv", [("a", 1, 1, "NA"), ("b", 2, 1, "NA"), ("a", 3, 1, "NA")]))
     assert "error: 0 words of 0 texts" in command(str(words.run.path), nothing, main=reading.main).err
     refused = command(str(characters.run.path), file, main=reading.main)
