@@ -100,15 +100,19 @@ def read_questions(file: Path) -> Questions:
 
 
 def answered(questions: Questions, vectors: WordVectors) -> list[tuple[str, int, int, int, int]]:
-    """The questions of each section, and of all as ``total``, that are answered right.
+    """The questions of each section, and of all as ``total``, that are answered right; of words that differ in their
+    case alone, the first is a possible answer.
 
     Returns: the name of each, those that are right by 3CosAdd and by 3CosMul, those whose words all have vectors, and
         all.
     """
-    rows = []
+    rows, first = [], torch.tensor(list(vectors.lower.values()))
+    place, unit = torch.zeros(len(vectors.words), dtype=torch.int64), vectors.unit[first]
+    place[first] = torch.arange(len(first))
     for section, asked in questions.items():
         covered, words = vectors.lower_rows(asked, 4)
-        right = [part[:, 3:] == scores(vectors.unit, part[:, :3]).argmax(2).T for part in words.split(QUESTIONS)]
+        parts = place[words].split(QUESTIONS)
+        right = [part[:, 3:] == scores(unit, part[:, :3]).argmax(2).T for part in parts]
         add, mul = torch.cat(right).sum(0).tolist() if right else (0, 0)
         rows.append((section, add, mul, len(covered), len(asked)))
     add, mul, covered, number = (sum(row[column] for row in rows) for column in range(1, 5))

@@ -99,6 +99,8 @@ def test_a_parallelogram_is_answered_right():
     (section, total) = answered({"royal": [("man", "woman", "king", "queen")]}, vectors)
     assert section == ("royal", 1, 1, 1, 1)
     assert total == ("total", 1, 1, 1, 1)
+    cased = WordVectors([*vectors.words, "king", "Man"], torch.cat([matrix, matrix[[3, 0]]]))
+    assert answered({"royal": [("man", "woman", "king", "queen")]}, cased)[0] == section
 
 
 WORDS = ["the", "naïve", "1990", "N", "<unk>"]
