@@ -1,19 +1,24 @@
 """Tokenizers for plain text."""
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 
+MARKS = "\u200c\u200d" + "".join(c for c in map(chr, range(0x300, 0x20000)) if unicodedata.category(c)[0] == "M")
+"""Combining marks, and the joiners, which are part of a word in the middle of it, as the vowel signs of Hindi are."""
+ALPHANUMERIC = rf"[^\W_]+(?:[{MARKS}]+[^\W_]*)*"
+"""A regular expression of letters and digits side by side."""
 PTB = re.compile(
     r"<unk>|n't|'(?:s|re|ve|ll|d|m)\b|[$#&]|(?:[a-z]\.){2,}"
     r"|(?:mr|mrs|ms|messrs|dr|prof|rev|sen|rep|gov|gen|jr|sr|st|inc|corp|co|ltd|vs"
     r"|jan|feb|aug|sept|oct|nov|dec)\.(?!\w)"
     r"|can(?=not\b)|g(?:on(?=na\b)|ot(?=ta\b)|im(?=me\b))|wan(?=na\b)|lem(?=me\b)"  # can not, gon na, got ta, gim me
-    r"|N|[a-z0-9]+?(?=n't\b)|[a-z0-9]+(?:[-/&.][a-z0-9]+)*"
+    rf"|N|[^\W_]+?(?=n't\b)|{ALPHANUMERIC}(?:[-/&.]{ALPHANUMERIC})*"
 )
 NUMBER = re.compile(r"(?<![\w-])\d[\d,.]*(?<![,.])(?![\w-])|%")
 STUCK, PROSE = ".,;:!?\"'“”‘’()…", 0.05
 """Signs of punctuation, and the share of words that are stuck to them in raw prose, at least."""
-WORDS = re.compile(r"<unk>|\d+(?:[.,]\d+)+(?!\w)|\w+(?:['’-]\w+)*|[^\w\s]")
+WORDS = re.compile(rf"<unk>|\d+(?:[.,]\d+)+(?![\w{MARKS}])|[\w{MARKS}]+(?:['’-][\w{MARKS}]+)*|[^\w{MARKS}\s]")
 
 
 def ptb(line: str) -> str:

@@ -1,6 +1,7 @@
 """Texts as the words that an index has: lower case, without stop words, stemmed."""
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 from lmzoo.core.errors import UserError, nearest
 from lmzoo.core.extras import import_optional
 from lmzoo.core.files import read_text
+from lmzoo.corpus.tokenizer import ALPHANUMERIC
 
 STOP_WORDS = Path(__file__).with_name("stop_words.txt")
 """English, 318 words: the list of the Glasgow Information Retrieval Group, as scikit-learn has it."""
@@ -31,5 +33,10 @@ def stemmer(name: str) -> Callable[[str], str]:
 
 def analysis(stop: Iterable[str], stem: Callable[[str], str]) -> Callable[[str], list[str]]:
     """A function from a text to its words. A word is letters and digits side by side; stop words go before stemming."""
-    stopped, stemmed = frozenset(stop), cache(stem)
-    return lambda text: [stemmed(word) for word in re.findall(r"[^\W_]+", text.lower()) if word not in stopped]
+    stopped, stemmed, pattern = frozenset(stop), cache(stem), re.compile(ALPHANUMERIC)
+
+    def words(text: str) -> list[str]:
+        found = pattern.findall(unicodedata.normalize("NFC", text.lower()))
+        return [stemmed(word) for word in found if word not in stopped]
+
+    return words

@@ -167,6 +167,10 @@ def cranfield() -> Path:
     return folder
 
 
+def test_combining_marks_are_parts_of_words():
+    assert analysis((), str)("Café cafe\u0301, हिन्दी") == ["café", "café", "हिन्दी"]
+
+
 @pytest.mark.parametrize(
     ("options", "mu", "lam", "least"),
     [(["--mu", "200"], 200, 0, 0.300), (["--mu", "0", "--lambda", "0.6"], 0, 0.6, 0.297)],

@@ -61,6 +61,9 @@ def test_plain_text_is_cut_into_words():
     assert ptb("A well-known F-16 rose 7%, or 7.5 %.") == "a well-known f-16 rose N N or N N"
     assert ptb("On Oct. 19, Sen. Smith met Rep. Jones vs. Co.") == "on oct. N sen. smith met rep. jones vs. co."
     assert words("It's 3,000.5 (well-known)!") == "It's 3,000.5 ( well-known ) !"
+    for hindi in (words, ptb):
+        assert hindi("हिन्दी में काम") == "हिन्दी में काम"
+    assert ptb("Café cafe\u0301") == "café cafe\u0301"
     assert words("") == ptb("?!") == ""
 
 
