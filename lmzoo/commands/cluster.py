@@ -6,7 +6,7 @@ from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, bounded, check_output
 from lmzoo.core.configs import choices, defaults
-from lmzoo.core.errors import printable
+from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import read_pieces, write_output
 from lmzoo.core.options import Size
 from lmzoo.corpus import Vocabulary, load_corpus
@@ -47,6 +47,8 @@ def main() -> int:
         "--paths", action="store_true", help="write 'path<TAB>word<TAB>count': similar clusters share path prefixes"
     )
     options = parser.parse_args()
+    if options.paths and options.clusters == 1:
+        raise UserError("--paths: a single cluster has none", "ask for two --clusters or more")
     check_output(options.out, inputs=filter(None, [options.text]))
     if options.text:
         text = b"".join(read_pieces(options.text))

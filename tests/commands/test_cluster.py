@@ -33,6 +33,8 @@ def test_prints_and_writes_the_clusters_of_a_file(text: Path):
 
 def test_writes_the_paths_of_clusters(text: Path):
     out = text.with_name("paths")
+    single = ["--text", str(text), "--clusters", "1", "--paths", str(out)]
+    assert "--paths: a single cluster has none" in command(*single, main=main).refused()
     assert command("--text", str(text), "--clusters", "3", "--paths", str(out), main=main).code == 0
     assert out.read_text().splitlines()[0].split("\t")[1:] in (["cat", "6"], ["eats", "4"])
     found = read_paths(out)
