@@ -20,10 +20,11 @@ from lmzoo.core.files import atomic_stream, read_pieces, sha256, text_blocks
 from lmzoo.core.progress import MB, Bar
 from lmzoo.corpus.form import Form
 from lmzoo.corpus.subwords import Kind, Subwords, learn_subwords
+from lmzoo.corpus.tokenizer import NUMBER, PTB, WORDS
 from lmzoo.corpus.vocabulary import UNK, Lexicon, Vocabulary
 
-VERSION = 6
-"""Part of the cache key; increase it whenever encoding or the file format changes."""
+RULES = [7, PTB.pattern, NUMBER.pattern, WORDS.pattern]
+"""Part of the cache key: a version, to increase whenever encoding or the file format changes, and the tokenizers."""
 
 SETTLED = 2.0
 """A file modified within this time, in seconds, is read again, since file times are coarse."""
@@ -136,7 +137,7 @@ def encoded(files: Sequence[Path], sums: Checksums | None, form: Form, words: Vo
         return _encode(files, None, form, words, None)
     of_words = words if isinstance(words, Limits) else sha256("\n".join(words.words).encode("utf-8", "surrogatepass"))
     scores = [*form.pieces.scores.values()] if form.pieces else []
-    name = f"text-{sha256(json.dumps([VERSION, sums, form.options, scores, of_words]).encode())}"
+    name = f"text-{sha256(json.dumps([*RULES, sums, form.options, scores, of_words]).encode())}"
     if cached := _cached(name, sums):
         return cached
     with exclusive_lock(name) as path:
@@ -159,7 +160,7 @@ def cached_subwords(files: Sequence[Path], sums: Checksums | None, form: Form) -
         lines = (form.cleaned(line) for piece in pieces for line in piece.split("\n"))
         return json.dumps(dict(learn_subwords(lines, cast(Kind, form.unit), form.subwords).scores)).encode()
 
-    key = json.dumps([VERSION, sums, form.options]).encode()
+    key = json.dumps([*RULES, sums, form.options]).encode()
     return Subwords(cast(Kind, form.unit), json.loads(bytes(disk_cached("subwords", key, compute))))
 
 

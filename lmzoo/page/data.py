@@ -115,9 +115,10 @@ def next_words(lm: Loaded, text: str, number: int, condition: str | None = None)
     """What may come after the beginning of a line, whose last word may lack its end."""
     vocabulary, form, text = lm.vocabulary, lm.vocabulary.form, text.replace("\n", " ")
     tail = "" if not form.of_words or text[-1:].isspace() else "".join(text.split()[-1:])
-    begun = "".join(form.words(tail)[-1:])
+    *before, begun = form.words(tail) or [""]
+    start = " ".join([text[: len(text) - len(tail)], *before])
     _check_length(len(form.words(text)), least=0)
-    prefix, warning = encode_prompt(lm.model, vocabulary, text[: len(text) - len(tail)], "the beginning")
+    prefix, warning = encode_prompt(lm.model, vocabulary, start, "the beginning")
     reader = Reader(lm.model, lm.run.path, label_number(condition, vocabulary))
     if prefix is not None:
         reader.read(prefix)

@@ -132,6 +132,11 @@ class Run(Files):
                 f"{self.path}: was trained on another text than corpus {corpus.name} now (different: {splits}{notes})",
                 "restore that text, or choose another run_dir to train, a file to evaluate",
             )
+        if corpus.vocabulary.words != self.lines("vocabulary.txt"):
+            raise UserError(
+                f"{self.path}: was trained on other words than corpus {corpus.name} has now",
+                "read the text as the version of lmzoo or of a plug-in did, or choose another run_dir",
+            )
 
     def training_text_warning(self, file: Path) -> str | None:
         """A warning if a file is the training text of the run, or one of its files."""

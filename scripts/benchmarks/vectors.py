@@ -61,12 +61,12 @@ def gensims(texts: Sequence[str], options: dict[str, Any], seed: int) -> tuple[W
     """Vectors, and words read in a CPU second."""
     o, kind, more = options, Word2Vec, {}
     if o["name"] == "fasttext":
-        kind, more = FastText, {"min_n": o["shortest"], "max_n": o["longest"], "bucket": o["buckets"], "alpha": o["lr"]}
+        kind, more = FastText, {"min_n": o["shortest"], "max_n": o["longest"], "bucket": o["buckets"]}
     started = time.process_time()
     model = kind(
         sentences=Lines(texts), sg=int(o["name"] != "cbow"), vector_size=o["dim"], window=o["window"],
         epochs=o["epochs"], min_count=o["min_count"], negative=o["negative"], sample=o["sample"], workers=1,
-        seed=seed + 1, **more,
+        seed=seed + 1, alpha=o["lr"], **more,
     )  # fmt: skip
     speed = sum(model.wv.get_vecattr(word, "count") for word in model.wv.index_to_key) * o["epochs"]
     return WordVectors(model.wv.index_to_key, torch.from_numpy(model.wv.vectors)), speed / (

@@ -342,6 +342,8 @@ def keep(name: str, runs: Sequence[Path]) -> None:
     ((kind, _, _),) = origins
     (page,) = (page for page in PAGES if page.kind == kind)
     folder = page.folder / name
+    if len({run.name for run in runs}) < len(runs) or any(run.resolve().is_relative_to(folder) for run in runs):
+        raise UserError("the runs have the same name, or are what they replace", "rename or copy them")
     shutil.rmtree(folder, ignore_errors=True)
     for run in runs:
         copy = folder / run.name if len(runs) > 1 else folder

@@ -1,5 +1,6 @@
 """What each tab shows, against the models themselves."""
 
+import dataclasses
 import math
 from itertools import pairwise
 
@@ -91,6 +92,13 @@ def test_while_a_word_is_unfinished_next_words_are_those_that_begin_so(zoo: Zoo,
     assert data.next_words(lm, "the dog riv", 9).words == [("river", 1)]
     assert data.next_words(lm, "xyz", 9) == ("xyz", 0, [], None)
     assert data.next_words(lm, "", 3) == data.next_words(lm, " ", 3)
+
+
+def test_words_before_the_next_are_cut_as_the_text_was(zoo: Zoo):
+    lm = zoo.models["ngram"]
+    own = dataclasses.replace(lm, vocabulary=Vocabulary(lm.vocabulary.words, Form(tokenizer="words")))
+    assert data.next_words(own, "the dog-/cat/r", 9) == data.next_words(own, "the dog - / cat / r", 9)
+    assert data.next_words(own, "the dog/r", 9).share != data.next_words(own, "the r", 9).share
 
 
 def test_unknown_words_before_the_next_are_reported_and_nothing_is_logged(zoo: Zoo, caplog: pytest.LogCaptureFixture):

@@ -5,6 +5,7 @@ import os
 import re
 import stat
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 
@@ -55,6 +56,16 @@ def test_another_text_is_reported_with_the_notes_that_differ(
     monkeypatch.setattr(Run, "recorded_corpus", lambda _: {"name": "pydoc", "sha256": {"train": "0"}, **then})
     with pytest.raises(UserError, match=re.escape(f"(different: train{told}")):
         Run(tmp_path).check_text(corpus)
+
+
+def test_a_text_that_is_read_as_other_words_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "best.pt").touch()
+    (tmp_path / "vocabulary.txt").write_text("<eos>\ncannot\n")
+    monkeypatch.setattr(Run, "recorded_corpus", lambda _: {"name": "text", "sha256": {"train": "0"}})
+    for words in (["cannot"], ["can", "not"]):
+        corpus = Corpus("text", "stream", Vocabulary(["<eos>", *words]), {}, {"train": "0"})
+        with nullcontext() if words == ["cannot"] else pytest.raises(UserError, match="trained on other words"):
+            Run(tmp_path).check_text(corpus)
 
 
 @pytest.mark.parametrize(
