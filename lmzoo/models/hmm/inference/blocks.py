@@ -4,6 +4,7 @@ States come in M clusters of S, and a word is emitted by the states of its own c
 sentence walks from cluster to cluster, so a step needs one S × S tile of transitions and S emissions, in nats.
 """
 
+import math
 from typing import Any
 
 import torch
@@ -58,10 +59,11 @@ class _Forward(torch.autograd.Function):
                 score.add_(emission[:, t])  # eq. 20: times the emission
                 torch.logsumexp(score, 1, keepdim=True, out=logprobs[t])  # -log c_t of eq. 91
                 torch.sub(score, logprobs[t].clamp_min(lowest), out=beliefs[t + 1])
+                beliefs[t + 1].masked_fill_(logprobs[t].isneginf(), -math.log(S))  # as `renormalised` has it
             if not mend and assume(predicted.amin() >= least):
                 break
         ctx.save_for_backward(A, steps, message, predicted, beliefs, tiles if mended else None)
-        ctx.mended, ctx.pair = mended, pair
+        ctx.mended, ctx.pair, ctx.impossible = mended, pair, logprobs.isneginf()
         return logprobs[:, :, 0].T, beliefs
 
     @staticmethod
@@ -77,6 +79,7 @@ class _Forward(torch.autograd.Function):
         dbelief = dbeliefs[T]
         for t in reversed(range(T)):
             torch.addcmul(dbelief, dlogprobs[:, t, None] - dbelief.sum(1, keepdim=True), filtered[t], out=demission[t])
+            demission[t].masked_fill_(ctx.impossible[t], 0.0)
             step = torch.div(demission[t], predicted[t], out=ratio[t * B : (t + 1) * B])
             dbelief = _back(step, A, steps[t]).mul_(message[t]).add_(dbeliefs[t])  # eq. 25
             if t in mended:
@@ -120,7 +123,7 @@ def forward(belief: Tensor, tiles: Tensor, pair: Tensor, emission: Tensor) -> tu
 
     Returns:
         (B, T) log p(x_t | x_<t) and the (B, S) log-belief after the last token, both differentiable. A token that is
-        impossible has -inf and no gradient, and so has every token after it.
+        impossible has -inf and no gradient, and the belief after it is uniform.
     """
     logprobs, beliefs = forward_pass(belief, tiles, pair, emission)
     return logprobs, beliefs[-1]

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from lmzoo.models.hmm.inference import blocks
+from lmzoo.models.hmm.inference.paths import renormalised
 from lmzoo.models.hmm.inference.underflow import accurate_from
 from lmzoo.numerics.gpu_sync import assume
 
@@ -95,7 +96,7 @@ def forward(prior: Tensor, transition: Tensor, emission: Tensor) -> tuple[Tensor
         return logprobs, belief
     score = prior + emission[:, 0]
     first = score.logsumexp(1, keepdim=True)
-    belief = score - first.clamp_min(torch.finfo(score.dtype).min)
+    belief = renormalised(score)
     if emission.shape[1] == 1:
         return first, belief
     pair = torch.zeros(emission.shape[:2], dtype=torch.int64, device=emission.device)
