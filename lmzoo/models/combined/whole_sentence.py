@@ -108,14 +108,14 @@ class WholeSentence(WrapperModel):
         noise, trial, fresh = (sample_sentences(p_0, number, random) for number in numbers)
         self.keys = frequent(features, [train, noise], self.min_count)
         log.info("%s features, %s noise samples", f"{len(self.keys):,}", f"{numbers[0]:,}")
-        self.weights = self._strongest(Contrast(self._matrix(train), self._matrix(noise)), valid, trial)
-        self.estimated.copy_(torch.tensor(log_normaliser(self._matrix(fresh) @ self.weights)))
+        self.weights = self._strongest(Contrast(self._finite(train), self._finite(noise)), valid, trial)
+        self.estimated.copy_(torch.tensor(log_normaliser(self._finite(fresh) @ self.weights)))
         self.keys, self.weights = self.keys.to(device), self.weights.to(device)
 
     def _strongest(self, contrast: Contrast, valid: Tensor, trial: Tensor) -> Tensor:
         """(F,) w of the strength with the highest probability of valid, Z being from samples for the choice alone."""
         base = float(text_logprobs(self.inner, valid, "sentence").double().sum())
-        on_valid, on_trial, fits = self._matrix(valid), self._matrix(trial), []
+        on_valid, on_trial, fits = self._finite(valid), self._finite(trial), []
         x = torch.zeros_like(contrast.curvature)
         for l2 in sorted(self.l2, reverse=True):
             x = contrast.minimum(x, l2)
@@ -134,6 +134,14 @@ class WholeSentence(WrapperModel):
             return features
         ours, theirs = (self._line_logprobs(model, tokens).cpu() for model in self.components)
         return with_column(features, (theirs - ours).float())
+
+    def _finite(self, tokens: Tensor) -> SparseRows:
+        """The `_matrix` of a text to learn from; a UserError where it has a number that is not finite."""
+        features = self._matrix(tokens)
+        if features.values is not None and not bool(features.values.isfinite().all()):
+            raise UserError("model.score: it or model.run gives a sentence of train, valid or a sample probability 0",
+                            "choose runs that give every sentence a probability")  # fmt: skip
+        return features
 
     def _line_logprobs(self, model: LanguageModel, tokens: Tensor) -> Tensor:
         """(S,) log p of the sentences of a (N,) text in nats under a model of tokens; float64."""

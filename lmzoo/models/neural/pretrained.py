@@ -37,8 +37,8 @@ class PretrainedOptions(Options):
 class Pretrained:
     """The vectors of a run of ``lmzoo vectors``, or of a file, as the first rows of an embedding.
 
-    They are scaled together to the root mean square of the rows whose place they take. A word without a vector keeps
-    the row that was drawn for it.
+    They are scaled together to the root mean square of the rows whose place they take, unless it is 0. A word without
+    a vector keeps the row that was drawn for it.
 
     Args:
         source: a run or a file; None for no such vectors.
@@ -64,5 +64,6 @@ class Pretrained:
         if (d := vectors.shape[1]) != (size := self.weight.shape[1]):
             raise UserError(f"{dimension}={size}: the vectors of {self.source} have {d}", f"set it to {d}")
         vectors = vectors.to(self.weight)
-        vectors *= self.weight[rows].square().mean().sqrt() / vectors.square().mean().sqrt().clamp(min=1e-12)
+        if size := float(self.weight[rows].square().mean().sqrt()):  # else they stay as they are
+            vectors *= size / vectors.square().mean().sqrt().clamp(min=1e-12)
         self.weight[rows] = vectors

@@ -255,6 +255,16 @@ def test_a_single_sample_has_no_error_and_is_refused(runs: list[str], text: list
     assert "model.samples=1: must be at least 2" in command(*text, *given).refused()
 
 
+def test_a_score_of_probability_zero_is_refused(runs: list[str], text: list[str], tmp_path: Path):
+    sharp = ["model=ngram", "model.order=3", "model.smoothing=mle", "corpus.context=sentence"]
+    assert command(*text, *sharp, f"run_dir={tmp_path / 'mle'}").code == 0
+    given = ["model=whole_sentence", f"model.run={runs[0]}", f"model.score={tmp_path / 'mle'}", "model.samples=50",
+             "corpus.context=sentence", f"run_dir={tmp_path / 'no'}"]  # fmt: skip
+    assert (
+        "model.score: it or model.run gives a sentence of train, valid or a sample" in command(*text, *given).refused()
+    )
+
+
 def test_too_many_features_are_refused_before_samples_are_drawn(
     runs: list[str], text: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -45,6 +45,13 @@ def test_words_with_vectors_start_from_them_and_others_as_drawn(corpus: Corpus, 
     assert torch.equal(weight[0], drawn[0])
 
 
+def test_vectors_stay_as_they_are_where_other_words_begin_with_zeros(corpus: Corpus, file: Path):
+    model = build(corpus, "lstm", embedding_from=str(file), init=0)
+    model.estimate(corpus)
+    given = torch.randn(51, 6, generator=torch.Generator().manual_seed(0))[:50] * 40
+    torch.testing.assert_close(model.get_parameter(NAMES["lstm"])[1:51], given)
+
+
 def test_vectors_that_do_not_fit_are_refused(corpus: Corpus, file: Path):
     for options, message in (
         ({"embedding_from": str(file), "embedding": 7, "tied": False}, "model.embedding=7: .* have 6; set it to 6"),
