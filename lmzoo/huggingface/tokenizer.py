@@ -23,12 +23,13 @@ def tokenizer(vocabulary: Vocabulary) -> Any:
     if form.tokenizer and form.unit == "char":
         raise UserError(f"corpus.tokenizer={form.tokenizer} corpus.unit=char: no tokenizer of Hugging Face does both")
     normalize, pre, decoders = t.normalizers, t.pre_tokenizers, t.decoders
-    steps = [normalize.Lowercase()] if form.lower or form.tokenizer == "ptb" else []
+    sigma = normalize.Replace(t.Regex(r"(?<=\p{L})Σ(?!\p{L})"), "ς")  # as Python has it at the end of a word
+    steps = [sigma, normalize.Lowercase()] if form.lower or form.tokenizer == "ptb" else []
     if form.tokenizer == "ptb":
-        steps += [normalize.Replace("’", "'"), normalize.Replace(t.Regex(NUMBER.pattern), "N")]
+        steps += [normalize.Replace("’", "'"), normalize.Replace(t.Regex(_oniguruma(NUMBER.pattern)), "N")]
     if form.tokenizer:
         words = {"ptb": PTB, "words": WORDS}[form.tokenizer]
-        split = pre.Split(t.Regex(words.pattern), "removed", invert=True)
+        split = pre.Split(t.Regex(_oniguruma(words.pattern)), "removed", invert=True)
     else:
         split = pre.WhitespaceSplit() if form.spaced else pre.Split(t.Regex("(?m)."), "isolated")
     if form.pieces:
@@ -42,6 +43,16 @@ def tokenizer(vocabulary: Vocabulary) -> Any:
         made.decoder = decoders.Fuse()
     made.add_special_tokens(special_words(vocabulary))
     return made
+
+
+def _oniguruma(pattern: str) -> str:
+    """A regular expression of Python for Oniguruma, whose own \\w lacks numbers such as ² and has marks."""
+    own = r"\p{L}\p{N}"
+    for python, oniguruma in (
+        (r"[^\W_]", f"[{own}]"), (r"[\w", f"[{own}_"), (r"[^\w", f"[^{own}_"), (r"(?!\w)", f"(?![{own}_])")
+    ):  # fmt: skip
+        pattern = pattern.replace(python, oniguruma)
+    return pattern
 
 
 def special_words(vocabulary: Vocabulary) -> list[str]:

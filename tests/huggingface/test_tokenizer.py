@@ -14,6 +14,7 @@ TEXTS = [
     "the cat  sat on\tthe mat",
     "The Company's shares fell 3,000.5 % in 1987, didn't they? It's Mr. Smith-Jones’ u.s. unit",
     "unseen wörds <unk> état 12 3.4 x-1 ...",
+    "m² CO₂ ½ 5¼ ① ⓐ ΟΔΟΣ हिन्दी cafe\u0301 a_b a‿b cannot",
     "",
 ]
 WORDS = [
@@ -40,6 +41,24 @@ WORDS = [
     "smith-jones",
     "The",
     "Company's",
+    *[
+        "m²",
+        "CO₂",
+        "co₂",
+        "½",
+        "5¼",
+        "①",
+        "ΟΔΟΣ",
+        "οδος",
+        "हिन्दी",
+        "cafe\u0301",
+        "a_b",
+        "a",
+        "b",
+        "can",
+        "not",
+        "cannot",
+    ],
 ]
 
 
