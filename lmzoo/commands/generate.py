@@ -90,7 +90,8 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
     about = "label of all lines of a conditional model (default: drawn for each text by frequency in train, or given "
     parser.add_argument("--condition", metavar="LABEL", help=f"{about}the prompt), printed with a tab before each line")
     parser.add_argument("--pattern", help="print independent sentences that match a pattern of lmzoo ask")
-    parser.add_argument("--length", metavar="10..15", help="number of words of the printed sentences")
+    parser.add_argument("--length", metavar="10..15", help="number of words of the printed sentences, or of "
+                        "characters or pieces where the run has these")  # fmt: skip
     about = "HMM of the same vocabulary that enforces --pattern and --length, if the run is not an HMM"
     parser.add_argument("--guide", action=RunFolder, metavar="RUN", help=about)
     parser.add_argument(

@@ -198,7 +198,9 @@ def _places(text: str, vocabulary: Vocabulary, where: str) -> Places:
     """The places of one sequence, in the order in which the vocabulary's models read."""
     places: list[OneOf] = []
     gaps: set[int] = set()
+    joined = ""  # characters right before an item
     for item in (match[0] for match in _ITEM.finditer(text)):
+        before, joined = joined, ""
         if item == "…" or re.fullmatch(r"\.{3,}", item):
             gaps.add(len(places))
         elif re.fullmatch("_+", item):
@@ -211,6 +213,10 @@ def _places(text: str, vocabulary: Vocabulary, where: str) -> Places:
         elif re.match(r"(not\s*)?\[", item):
             raise UserError(f"{where}: '{item}' has no matching ]", r"write \[ where it is a word")
         else:
+            joined = item if vocabulary.form.unit == "char" else ""
+            if before and joined:
+                problem = f"{where}: '{before}' and '{item}' would be joined without a space"
+                raise UserError(problem, "write <space> between them, or them as one")
             places += [OneOf(frozenset([word])) for word in _words(item, vocabulary, where)]
     if vocabulary.form.reverse:
         places, gaps = places[::-1], {len(places) - gap for gap in gaps}
