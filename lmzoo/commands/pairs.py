@@ -107,7 +107,8 @@ def main() -> int:
         ends = [float(line.logprobs[-1]) for line in lines]
         lines = [line._replace(logprob=line.logprob - end, logprob_of_known=line.logprob_of_known - end)
                  for line, end in zip(lines, ends, strict=True)]  # fmt: skip
-    warn(unknown_warning(sum(line.unknown for line in lines), sum(len(line.words) for line in lines), "pairs"))
+    unknown, tokens = sum(line.unknown for line in lines), sum(len(line.words) for line in lines)
+    warn(unknown_warning(unknown, tokens, "pairs", model))
     if repeated := len(pairs) - len({*pairs}):
         warn(f"{repeated:,} of {len(pairs):,} pairs are duplicates, which are counted, too")
     paradigms = preferences(pairs, iter(lines))

@@ -16,7 +16,7 @@ from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.corpus.vocabulary import EOS_ID
-from lmzoo.protocol.lines import Lines, Part, file_parts, scored_groups, stream_warning
+from lmzoo.protocol.lines import Lines, Part, file_parts, scored_groups, stream_warning, unknown_warning
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import perplexity
 from lmzoo.reports.surprisal import BEFORE, Row, word_rows
@@ -128,6 +128,8 @@ def _conclude(opened: _Opened, sums: "Sums", unit: str, arguments: argparse.Name
     if opened.context == "stream" and not (arguments.context or arguments.text in SPLITS):
         advice = stream_warning(opened.model, sums.lines, "--context sentence")
         warn(advice and f"{name}{advice}")
+    if opened.model.whole_sentences:
+        warn(unknown_warning(sums.unknown, sums.tokens, f"{name}{arguments.text}", opened.model))
     print(printable(name) + sums.summary(unit), file=sys.stderr)
 
 

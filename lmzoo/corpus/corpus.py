@@ -1,6 +1,7 @@
 """A corpus: three token streams over one vocabulary."""
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.corpus.conditions import header_warning
-from lmzoo.corpus.vocabulary import EOS_ID, Vocabulary
+from lmzoo.corpus.vocabulary import EOS_ID, UNK, Vocabulary
 
 SPLITS = ("train", "valid", "test")
 
@@ -108,4 +109,6 @@ class Corpus:
         if all(len(splits[split]) == len(text) for split, text in self.splits.items()):
             return self
         name = f"{self.name}, first {tokens:,} tokens"
-        return replace(self, name=name, splits=splits, conditions=conditions, files=[], true_perplexity={})
+        notes = {name: re.sub(f"{UNK}: [^;]*;", f"{UNK};", note)  # without shares, and line numbers, of the whole text
+                 for name, note in self.notes.items() if name not in SPLITS}  # fmt: skip
+        return replace(self, name=name, splits=splits, conditions=conditions, files=[], true_perplexity={}, notes=notes)

@@ -77,11 +77,14 @@ def mark_unknown(words: Iterable[str], known: Iterable[bool]) -> list[str]:
     return [word if is_known or word == UNK else f"{word}→{UNK}" for word, is_known in pairs]
 
 
-def unknown_warning(unknown: int, tokens: int, where: str) -> str | None:
-    """Warn of ``unknown`` unknown words in a text; None if there are none."""
+def unknown_warning(unknown: int, tokens: int, where: str, model: LanguageModel | None = None) -> str | None:
+    """Warn of ``unknown`` unknown words in a text, of which a ``model`` gives figures; None if there are none."""
     if not unknown:
         return None
-    return f"{where}: {unknown:,} of {tokens:,} tokens are unknown words, which the model reads as {UNK}"
+    warning = f"{where}: {unknown:,} of {tokens:,} tokens are unknown words, which the model reads as {UNK}"
+    if model is not None and model.whole_sentences:
+        warning += "; figures without them mean nothing, as it gives probabilities to whole sentences alone"
+    return warning
 
 
 def stream_warning(model: LanguageModel, lines: int, option: str) -> str | None:

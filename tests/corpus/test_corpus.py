@@ -185,12 +185,14 @@ def test_the_beginning_of_a_corpus_has_whole_lines():
     splits = {"train": [1, 2, 0, 3, 0, 4, 5, 0], "valid": [1, 0], "test": [1, 2, 3, 4, 5, 0, 1, 0]}
     tensors = {split: torch.tensor(tokens) for split, tokens in splits.items()}
     corpus = Corpus("text", "stream", Vocabulary(["<eos>", *"abcde"]), tensors, {}, {"test": 2.0})
+    corpus.notes.update(valid="lines 1 to 1 of train's 9", unknown="rare words are <unk>: 9.1% of train; the more")
     truncated = corpus.truncated(5)
     assert {split: tokens.tolist() for split, tokens in truncated.splits.items()} == {
         "train": [1, 2, 0, 3, 0], "valid": [1, 0], "test": [1, 2, 3, 4, 5, 0]
     }  # fmt: skip
     assert truncated.vocabulary is corpus.vocabulary
     assert not truncated.true_perplexity
+    assert truncated.notes == {"unknown": "rare words are <unk>; the more"}
     assert truncated.name == "text, first 5 tokens"
     assert corpus.truncated(8) is corpus  # nothing is cut
     assert corpus.truncated(7).splits["train"].tolist() == [1, 2, 0, 3, 0]

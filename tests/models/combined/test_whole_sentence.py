@@ -24,6 +24,7 @@ from lmzoo.models.ngram.ngram import NGram
 from lmzoo.models.ngram.smoothing import SmoothingOptions, estimate
 from lmzoo.numerics.sparse import SparseRows
 from lmzoo.protocol.abilities import Draws
+from lmzoo.protocol.lines import unknown_warning
 from lmzoo.protocol.model import LanguageModel, models
 from lmzoo.protocol.perplexity import text_logprobs
 from lmzoo.protocol.sampling import sample_sentences
@@ -221,6 +222,7 @@ def test_commands_that_need_words_refuse_it(trained: Path, runs: list[str], text
     assert "only to whole sentences" in command(str(trained), main=generate.main).refused()
     assert "only to whole sentences" in command(str(trained), str(file), main=score.main).refused()
     assert command(str(trained), str(file), "--sums", main=score.main).code == 0
+    assert "figures without them mean nothing" in (unknown_warning(1, 3, "text", load(trained)[0]) or "")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compare, "text_logprobs", lambda *_: pytest.fail("scored before it is refused"))
         told = command("--mixture", runs[0], str(trained), main=compare.main).refused()
