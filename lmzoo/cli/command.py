@@ -62,7 +62,7 @@ class CommandParser(argparse.ArgumentParser):
         """Declare that an option has an effect only with another one; without it, a UserError is raised for it."""
         self.needed[option] = other
 
-    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         arguments = super().parse_args(args, namespace)
 
         def given(option: str) -> bool:
