@@ -68,8 +68,8 @@ BESIDE = {"GRU": 0.55, "small LSTM": -0.55, "LSTM": 0, "two-level HMM": 0.55, "R
 
 RIGHT = (7, -4.2)
 OFFSETS = {
-    "AWD-LSTM": (5.2, 2.1), "RNN": (-39.5, 4.2), "RNN from the linear": (-49.6, 9), "VL-HMM": (-55.5, -3.8),
-    "fading context": (6, 4.8), "log-bilinear": (-68.6, 2), "low-rank HMM": (-4, -14.5),
+    "AWD-LSTM": (5.2, 2.1), "RNN": (-39.5, 4.2), "RNN from the linear": (-49.6, 9), "VL-HMM": (7, -8.4),
+    "fading context": (5, 6), "log-bilinear": (-68.6, 2), "low-rank HMM": (-4, -14.5),
     "maximum entropy": (-101, 4), "modified Kneser–Ney": (-10, 5.2), "neural network": (-72.3, -13.5),
     "rewired LSTM": (-73.3, -4.2), "two-level HMM": (-6.6, -13.5), "whole sentences": (-91.7, -4.2),
 }  # fmt: skip
