@@ -116,7 +116,7 @@ def test_a_later_start_reads_no_text(kept: Path, monkeypatch: pytest.MonkeyPatch
         assert same(load(), first)
         with pytest.raises(pytest.fail.Exception):
             load(unknown=True)
-        patch.setattr(encoded, "VERSION", encoded.VERSION + 1)
+        patch.setattr(encoded, "RULES", [*encoded.RULES, "another"])
         with pytest.raises(pytest.fail.Exception):
             load()
     assert first.splits["train"].dtype == torch.int32
