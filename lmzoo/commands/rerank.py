@@ -80,7 +80,7 @@ def main() -> int:
     warn(run.unfinished())
     lines = list(scored(model, vocabulary, texts, "sentence", arguments.text))
     unknown, tokens = sum(line.unknown for line in lines), sum(len(line.words) for line in lines)
-    warn(unknown_warning(unknown, tokens, arguments.text, model))
+    warn(unknown_warning(unknown, tokens, arguments.text))
     logprobs = [line.logprob for line in lines]
     total = totals(entries, logprobs, weights)
     groups = best_first(entries, total)

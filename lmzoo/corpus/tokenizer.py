@@ -4,10 +4,17 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 
-MARKS = "\u200c\u200d" + "".join(c for c in map(chr, range(0x300, 0x20000)) if unicodedata.category(c)[0] == "M")
-"""Combining marks, and the joiners, which are part of a word in the middle of it, as the vowel signs of Hindi are."""
-ALPHANUMERIC = rf"[^\W_]+(?:[{MARKS}]+[^\W_]*)*"
-"""A regular expression of letters and digits side by side."""
+MARKS = "".join(
+    c
+    for c in map(chr, range(0x300, 0x20000))
+    if unicodedata.category(c)[0] == "M" and not "\ufe00" <= c <= "\ufe0f"  # which choose how a sign looks
+)
+"""Combining marks, which belong to the letter before them, as the vowel signs of Hindi do."""
+JOINERS = "\u200c\u200d"
+"""Two signs that belong to a word in the middle of it."""
+ALPHANUMERIC = rf"[^\W_]+(?:(?:[{MARKS}]+|[{JOINERS}](?=[^\W_]))[^\W_]*)*"
+"""A regular expression of letters and digits side by side, with their marks."""
+_WORD = rf"\w(?:[\w{MARKS}]|[{JOINERS}](?=\w))*"
 PTB = re.compile(
     r"<unk>|n't|'(?:s|re|ve|ll|d|m)\b|[$#&]|(?:[a-z]\.){2,}"
     r"|(?:mr|mrs|ms|messrs|dr|prof|rev|sen|rep|gov|gen|jr|sr|st|inc|corp|co|ltd|vs"
@@ -18,7 +25,7 @@ PTB = re.compile(
 NUMBER = re.compile(r"(?<![\w-])\d[\d,.]*(?<![,.])(?![\w-])|%")
 STUCK, PROSE = ".,;:!?\"'“”‘’()…", 0.05
 """Signs of punctuation, and the share of words that are stuck to them in raw prose, at least."""
-WORDS = re.compile(rf"<unk>|\d+(?:[.,]\d+)+(?![\w{MARKS}])|[\w{MARKS}]+(?:['’-][\w{MARKS}]+)*|[^\w{MARKS}\s]")
+WORDS = re.compile(rf"<unk>|\d+(?:[.,]\d+)+(?!\w)|{_WORD}(?:['’-]{_WORD})*|[^\w\s]")
 
 
 def ptb(line: str) -> str:

@@ -49,7 +49,7 @@ def _oniguruma(pattern: str) -> str:
     """A regular expression of Python for Oniguruma, whose own \\w lacks numbers such as ² and has marks."""
     own = r"\p{L}\p{N}"
     for python, oniguruma in (
-        (r"[^\W_]", f"[{own}]"), (r"[\w", f"[{own}_"), (r"[^\w", f"[^{own}_"), (r"(?!\w)", f"(?![{own}_])")
+        (r"[^\W_]", f"[{own}]"), (r"[\w", f"[{own}_"), (r"[^\w", f"[^{own}_"), (r"\w", f"[{own}_]")
     ):  # fmt: skip
         pattern = pattern.replace(python, oniguruma)
     return pattern

@@ -12,7 +12,7 @@ from lmzoo.api.questions import Filled
 from lmzoo.core.errors import UserError, shortened
 from lmzoo.corpus import EOS, Vocabulary
 from lmzoo.corpus.conditions import label_number
-from lmzoo.corpus.tokenizer import TOKENIZERS
+from lmzoo.corpus.tokenizer import TOKENIZERS, traced
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.reading import beliefs, read
 from lmzoo.protocol.lines import encode_prompt, known_words, mark_unknown
@@ -115,8 +115,10 @@ def next_words(lm: Loaded, text: str, number: int, condition: str | None = None)
     """What may come after the beginning of a line, whose last word may lack its end."""
     vocabulary, form, text = lm.vocabulary, lm.vocabulary.form, text.replace("\n", " ")
     tail = "" if not form.of_words or text[-1:].isspace() else "".join(text.split()[-1:])
-    *before, begun = form.words(tail) or [""]
-    start = " ".join([text[: len(text) - len(tail)], *before])
+    begun, start = "".join(form.words(tail)[-1:]), text[: len(text) - len(tail)]
+    if form.tokenizer:  # which may make several words of the tail
+        cut, places = traced(tail, [(at, at + 1) for at in range(len(tail))], form.tokenizer)
+        start += tail[: places[cut.rfind(" ") + 1][0]] if cut else tail
     _check_length(len(form.words(text)), least=0)
     prefix, warning = encode_prompt(lm.model, vocabulary, start, "the beginning")
     reader = Reader(lm.model, lm.run.path, label_number(condition, vocabulary))

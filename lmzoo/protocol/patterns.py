@@ -17,6 +17,7 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError, nearest, shortened
 from lmzoo.corpus import EOS_ID, Vocabulary
+from lmzoo.corpus.form import NAMES
 from lmzoo.protocol.sampling import LONGEST_SENTENCE
 
 MOST_STATES = 500
@@ -213,7 +214,7 @@ def _places(text: str, vocabulary: Vocabulary, where: str) -> Places:
         elif re.match(r"(not\s*)?\[", item):
             raise UserError(f"{where}: '{item}' has no matching ]", r"write \[ where it is a word")
         else:
-            joined = item if vocabulary.form.unit == "char" else ""
+            joined = item if vocabulary.form.unit == "char" and item not in NAMES.values() else ""
             if before and joined:
                 problem = f"{where}: '{before}' and '{item}' would be joined without a space"
                 raise UserError(problem, "write <space> between them, or them as one")

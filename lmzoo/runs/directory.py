@@ -135,7 +135,7 @@ class Run(Files):
         if corpus.vocabulary.words != self.lines("vocabulary.txt"):
             raise UserError(
                 f"{self.path}: was trained on other words than corpus {corpus.name} has now",
-                "read the text as the version of lmzoo or of a plug-in did, or choose another run_dir",
+                "use the version of lmzoo, or of the plug-in, that the run began with, or choose another run_dir",
             )
 
     def training_text_warning(self, file: Path) -> str | None:

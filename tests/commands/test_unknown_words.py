@@ -63,6 +63,8 @@ def test_plain_text_is_cut_into_words():
     assert words("It's 3,000.5 (well-known)!") == "It's 3,000.5 ( well-known ) !"
     for hindi in (words, ptb):
         assert hindi("हिन्दी में काम") == "हिन्दी में काम"
+    assert words("❤\ufe0flove it") == "❤ \ufe0f love it"
+    assert words("می\u200cخواهم می\u200c") == "می\u200cخواهم می \u200c"
     assert ptb("Café cafe\u0301") == "café cafe\u0301"
     assert words("") == ptb("?!") == ""
 

@@ -98,6 +98,8 @@ def test_words_before_the_next_are_cut_as_the_text_was(zoo: Zoo):
     lm = zoo.models["ngram"]
     own = dataclasses.replace(lm, vocabulary=Vocabulary(lm.vocabulary.words, Form(tokenizer="words")))
     assert data.next_words(own, "the dog-/cat/r", 9) == data.next_words(own, "the dog - / cat / r", 9)
+    treebank = dataclasses.replace(lm, vocabulary=Vocabulary([*lm.vocabulary.words[:-1], "N"], Form(tokenizer="ptb")))
+    assert data.next_words(treebank, "the 7.5%/r", 9) == data.next_words(treebank, "the 7.5 % r", 9)
     assert data.next_words(own, "the dog/r", 9).share != data.next_words(own, "the r", 9).share
 
 

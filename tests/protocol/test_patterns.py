@@ -87,6 +87,8 @@ def test_signs_may_be_words_and_characters_are_cut():
     assert accepts(Pattern.parse(r"\_ \[a] not \& (", vocabulary).automaton(), [1, 2, 3, 5, 4])
     characters = Vocabulary(["<eos>", *"abc"], Form(unit="char"))
     assert accepts(Pattern.parse("ab _ …", characters).automaton(), [1, 2, 3])
+    spaced = Vocabulary(["<eos>", *"abc", "<space>"], Form(unit="char"))
+    assert accepts(Pattern.parse("ab <space> c", spaced).automaton(), [1, 2, 4, 3])
     with pytest.raises(UserError, match="'ab' and 'c' would be joined without a space"):
         Pattern.parse("… ab c", characters)
     characters = Vocabulary(["<eos>", *"abc()not"], Form(unit="char"))

@@ -139,8 +139,8 @@ class WholeSentence(WrapperModel):
         """The `_matrix` of a text to learn from; a UserError where it has a number that is not finite."""
         features = self._matrix(tokens)
         if features.values is not None and not bool(features.values.isfinite().all()):
-            raise UserError("model.score: it or model.run gives a sentence of train, valid or a sample probability 0",
-                            "choose runs that give every sentence a probability")  # fmt: skip
+            problem = "model.score: this run or model.run gives probability 0 to a sentence of train, valid or a sample"
+            raise UserError(problem, "choose runs that give every sentence a probability")
         return features
 
     def _line_logprobs(self, model: LanguageModel, tokens: Tensor) -> Tensor:

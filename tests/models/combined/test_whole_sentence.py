@@ -262,9 +262,7 @@ def test_a_score_of_probability_zero_is_refused(runs: list[str], text: list[str]
     assert command(*text, *sharp, f"run_dir={tmp_path / 'mle'}").code == 0
     given = ["model=whole_sentence", f"model.run={runs[0]}", f"model.score={tmp_path / 'mle'}", "model.samples=50",
              "corpus.context=sentence", f"run_dir={tmp_path / 'no'}"]  # fmt: skip
-    assert (
-        "model.score: it or model.run gives a sentence of train, valid or a sample" in command(*text, *given).refused()
-    )
+    assert "model.score: this run or model.run gives probability 0 to a sentence" in command(*text, *given).refused()
 
 
 def test_too_many_features_are_refused_before_samples_are_drawn(
