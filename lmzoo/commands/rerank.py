@@ -79,8 +79,7 @@ def main() -> int:
     check_tokenize(arguments, vocabulary, arguments.run)
     warn(run.unfinished())
     lines = list(scored(model, vocabulary, texts, "sentence", arguments.text))
-    unknown, tokens = sum(line.unknown for line in lines), sum(len(line.words) for line in lines)
-    warn(unknown_warning(unknown, tokens, arguments.text))
+    warn(unknown_warning(sum(line.unknown for line in lines), sum(len(line.words) for line in lines), arguments.text))
     logprobs = [line.logprob for line in lines]
     total = totals(entries, logprobs, weights)
     groups = best_first(entries, total)

@@ -12,9 +12,15 @@ MARKS = "".join(
 """Combining marks, which belong to the letter before them, as the vowel signs of Hindi do."""
 JOINERS = "\u200c\u200d"
 """Two signs that belong to a word in the middle of it."""
-ALPHANUMERIC = rf"[^\W_]+(?:(?:[{MARKS}]+|[{JOINERS}](?=[^\W_]))[^\W_]*)*"
-"""A regular expression of letters and digits side by side, with their marks."""
-_WORD = rf"\w(?:[\w{MARKS}]|[{JOINERS}](?=\w))*"
+
+
+def _with_marks(letter: str) -> str:
+    """A regular expression of letters side by side, with their marks; the range soon excludes most other signs."""
+    return rf"{letter}+(?:(?=[{MARKS[0]}-{MARKS[-1]}])(?:[{MARKS}]|[{JOINERS}](?={letter})){letter}*)*"
+
+
+ALPHANUMERIC, _WORD = _with_marks(r"[^\W_]"), _with_marks(r"\w")
+"""Letters and digits side by side; these and _."""
 PTB = re.compile(
     r"<unk>|n't|'(?:s|re|ve|ll|d|m)\b|[$#&]|(?:[a-z]\.){2,}"
     r"|(?:mr|mrs|ms|messrs|dr|prof|rev|sen|rep|gov|gen|jr|sr|st|inc|corp|co|ltd|vs"

@@ -84,8 +84,8 @@ def _score(
     words, sizes, place = grouped(word_class)
     rows, counts, _ = grouped(word_class[tokens], len(sizes))
     blocks = zip(counts.tolist(), words.split(sizes.tolist()), strict=True)
-    ordered = hidden.index_select(0, rows), None if g is None else g[rows]
-    logprobs, gradients = _score_blocks(ordered[0], weight, bias, place[tokens[rows]], blocks, ordered[1])
+    hidden, tokens, g = hidden.index_select(0, rows), tokens[rows], None if g is None else g[rows]
+    logprobs, gradients = _score_blocks(hidden, weight, bias, place[tokens], blocks, g)
     of_row = rows.argsort()
     return logprobs[of_row], [part.index_select(0, of_row) for part in gradients[:1]] + gradients[1:]
 
