@@ -2,9 +2,11 @@
 
 import contextlib
 import ctypes
+import functools
 import os
 import platform
 from collections.abc import Iterator
+from pathlib import Path
 
 from lmzoo.core.errors import UserError
 
@@ -50,6 +52,25 @@ def release_large_tensors() -> Iterator[None]:
         keep_freed_memory()
 
 
+def trim_heap() -> None:
+    """Return freed memory to the system if the process occupies more than half of the machine's.
+
+    Tensors whose sizes vary from step to step fragment the heap, which grows to about twice what they need.
+    """
+    if (libc := _glibc()) and _resident_memory() > total_memory() / 2:
+        libc.malloc_trim(0)
+
+
+def _resident_memory() -> int:
+    """The memory that the process occupies, in bytes."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@functools.cache
+def _glibc() -> ctypes.CDLL | None:
+    return ctypes.CDLL(None) if platform.libc_ver()[0] == "glibc" else None
+
+
 def _set(parameter: int, value: int) -> None:
-    if platform.libc_ver()[0] == "glibc":
-        ctypes.CDLL(None).mallopt(parameter, value)
+    if libc := _glibc():
+        libc.mallopt(parameter, value)

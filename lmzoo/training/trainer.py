@@ -16,6 +16,7 @@ from torch import Tensor
 from lmzoo.core import ranks
 from lmzoo.core.errors import Interrupted, UserError, error_prefix
 from lmzoo.core.iterations import StateDict, iterated_by
+from lmzoo.core.memory import trim_heap
 from lmzoo.core.options import call
 from lmzoo.core.progress import Bar
 from lmzoo.core.registry import is_plugin
@@ -170,6 +171,7 @@ class Trainer(Loop):
             raise NotFinite(f"{error} at step {progress.step + 1}") from None
         if self._averages(descent):
             descent.optimization.average.update()
+        trim_heap()
         elapsed = time.monotonic() - begun
         progress.note_step(window.count, metrics["perplexity/train"], elapsed)
         progress.seconds = time.monotonic() - self.started
