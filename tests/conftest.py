@@ -1,6 +1,7 @@
 """What every test shares: one thread, float32, Ctrl-C, an empty cache, and a small text from a known HMM."""
 
 import functools
+import logging
 import os
 import signal
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ from lmzoo.training import trainer
 def _surroundings(tmp_path_factory: pytest.TempPathFactory):
     os.environ["LMZOO_CACHE"] = str(tmp_path_factory.mktemp("cache"))
     torch.set_num_threads(1)
+    logging.getLogger("hydra.core.utils").setLevel(logging.INFO)  # after hydra.verbose, too
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell tells what it starts with & to ignore Ctrl-C
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trainer, "faster_in_bfloat16", lambda _: False)  # the same figures on every machine

@@ -12,6 +12,7 @@ import torch
 
 from lmzoo.api.frames import data_frame
 from lmzoo.api.model import Loaded
+from lmzoo.api.predictor import warn
 from lmzoo.cli.hydra import run_hydra
 from lmzoo.core.errors import UserError
 from lmzoo.core.plugins import load_plugins, split_names
@@ -59,6 +60,7 @@ def load(source: str | os.PathLike[str], device: str = "cpu", plugins: Sequence[
     if kind is LABELS:
         return Tagger(load_labeller(run.path))
     run, model, vocabulary = open_model(run.path, device)
+    warn(run.unfinished())
     return Loaded(model, vocabulary, run, run.config()["corpus"]["context"])
 
 

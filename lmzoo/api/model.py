@@ -228,6 +228,7 @@ class Loaded(Predictor):
             lines += int((part.tokens == EOS_ID).sum())
             unknown += int((~self._known[part.tokens]).sum())
         warn(unknown_warning(unknown, score.tokens, str(text)))
+        warn(None if of_split else self.run.training_text_warning(Path(text)))
         if self.context == "stream" and not (context or of_split):
             warn(stream_warning(self.model, lines, 'context="sentence"'))
         return score.perplexity

@@ -117,7 +117,7 @@ def run_hydra(job: Job, config_name: str, line: Sequence[str] | None = None) -> 
             sys.argv = before
         return
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises its errors, not prints them
-    along = _as_choices(arguments.overrides) if arguments.multirun else {}
+    along = _forced(arguments.overrides) if arguments.multirun else {}
     stop: list[Exception] = []
     if arguments.multirun and any(LATEST.name in argument for argument in arguments.overrides):
         names[LATEST.name]  # now, since launchers elsewhere would find later runs
@@ -228,23 +228,22 @@ def _resolved(config: DictConfig) -> Any:
     return OmegaConf.to_container(OmegaConf.masked_copy(config, own), resolve=True)
 
 
-def _as_choices(arguments: Sequence[str]) -> dict[str, str]:
+def _forced(arguments: Sequence[str]) -> dict[str, str]:
     """The overrides to rewrite for Hydra, of groups that a sweep varies: ``model.states=4`` becomes
-    ``model.states=choice(4)`` in ``-m model=hmm,vlhmm model.states=4``.
+    ``++model.states=4`` in ``-m model=hmm,vlhmm model.states=4``.
 
     Before a sweep, Hydra composes one configuration from overrides with one value, and so with the default model, and
-    rejects options that this model lacks. Options that the sweep varies, even over one value, are read later."""
+    rejects options that this model lacks."""
     overrides = {argument: parse(argument) for argument in arguments}
     swept = {override.key_or_group for override in overrides.values() if override.is_sweep_override()}
     return {
-        argument: "{}=choice({})".format(*argument.split("=", 1))
+        argument: f"++{argument}"
         for argument, override in overrides.items()
         if not override.is_sweep_override()
         and override.type is OverrideType.CHANGE
         and "." in override.key_or_group
         and ("experiment" in swept or override.key_or_group.split(".")[0] in swept)
         and not override.key_or_group.startswith("hydra.")
-        and override.get_value_string()
     }
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import shutil
 import sys
 from collections.abc import Callable
@@ -23,7 +24,7 @@ def run_jobs(command: str) -> int:
 
     The configuration is ``configs/COMMAND.yaml``.
     """
-    reports = Path(f".sweep-{os.getpid()}.part").absolute()  # of each job, which another process may run
+    reports = Path(f".sweep-{secrets.token_hex(4)}.part").absolute()  # of each job, which another process may run
     first = os.environ.get("RANK", "0") == "0"  # whether this is the process of torchrun that prints
 
     def job(train: Callable[[], dict[str, Any]], folder: str, number: int | None, chosen: list[str]) -> float | None:

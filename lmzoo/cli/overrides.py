@@ -27,8 +27,8 @@ from lmzoo.core.errors import UserError, nearest, one_line, shortened
 from lmzoo.core.options import option_refusal
 from lmzoo.core.plugins import VARIABLE, load_plugins
 
-FOLDERS = {"hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra.output_subdir"}
-"""Options for folders that Hydra would create before it validates the command line."""
+FOLDERS = {"hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra.output_subdir", "hydra.job.chdir"}
+"""Options for folders that Hydra would create before it validates the command line, or go to."""
 
 
 def check_choices(arguments: Sequence[str], config_name: str, sweep: bool, folders: Sequence[Path]) -> None:
@@ -48,6 +48,8 @@ def check_choices(arguments: Sequence[str], config_name: str, sweep: bool, folde
             raise UserError(problem, written if key.startswith("corpus.") else None)
         if override.is_interval_sweep() and "hydra/sweeper" not in {other.key_or_group for other in overrides}:
             raise UserError(f"{override.input_line}: an interval needs a search", "add hydra/sweeper=search")
+        if override.key_or_group in ("hydra/launcher", "hydra/sweeper") and not sweep:
+            raise UserError(f"{override.input_line}: has an effect only in a sweep", "add -m, or leave it out")
         if override.key_or_group in FOLDERS:
             raise UserError(f"{override.key_or_group}: Hydra keeps no folders here", "choose run_dir=FOLDER")
         if override.key_or_group in groups:
@@ -161,7 +163,9 @@ def parse(argument: str) -> Override:
     except (HydraException, ValueError) as error:  # ValueError: an integer with too many digits
         raise UserError(
             f"'{shortened(argument)}': cannot be read ({str(error).splitlines()[0]})",
-            "quote special characters, also for the shell: 'key=\"value\"'",
+            "write $HOME for ~, which the shell does not expand here"
+            if "=~" in argument
+            else "quote special characters, also for the shell: 'key=\"value\"'",
         ) from None
 
 

@@ -73,6 +73,21 @@ def test_perplexity_is_evaluate_s(run: Path, tmp_path: Path):
     assert lm.perplexity(tmp_path / "text") != pytest.approx(alone)
 
 
+def test_what_evaluate_warns_of_is_logged(run: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    shutil.copytree(run, tmp_path / "run")
+    (tmp_path / "run" / "results.json").unlink()
+    lmzoo.load(tmp_path / "run")
+    assert caplog.messages == [f"{tmp_path / 'run'}: its training is not finished; these are the best weights so far"]
+    caplog.clear()
+    (tmp_path / "train").write_text("a b c\nb a c\n" * 50)
+    text = ["corpus=text", f"corpus.train={tmp_path / 'train'}", "corpus.valid=10%"]
+    assert command(*text, "model=ngram", "model.order=2", f"run_dir={tmp_path / 'own'}").code == 0
+    lm = lmzoo.load(tmp_path / "own")
+    assert not caplog.messages
+    lm.perplexity(tmp_path / "train")
+    assert f"{tmp_path / 'train'}: is text that {tmp_path / 'own'} was trained on" in caplog.text
+
+
 def test_samples_begin_with_the_prompt(run: Path):
     lm = lmzoo.load(run)
     prompt = lm.vocabulary.decode([3, 5])

@@ -62,7 +62,11 @@ from command_line import SMALL, command
         ("hydra.swep.dir=x", "hydra.swep: no such option; did you mean 'hydra.sweep'?"),
         ("+hydra.swep.dir=x", "hydra.swep: no such option; did you mean 'hydra.sweep'?"),
         ("-m model=lstm,rnn hydra.sweep.dri=x", "Could not override 'hydra.sweep.dri'."),
-        ("hydra/launcher=bsic", "Could not find 'hydra/launcher/bsic'"),
+        ("-m hydra/launcher=bsic", "Could not find 'hydra/launcher/bsic'"),
+        ("hydra/launcher=joblib", "hydra/launcher=joblib: has an effect only in a sweep; add -m, or leave it out"),
+        ("-m hydra.job.chdir=true", "hydra.job.chdir: Hydra keeps no folders here; choose run_dir=FOLDER"),
+        ("corpus.train=~/x.txt", "cannot be read (LexerNoViableAltException"),
+        ("corpus.train=~/x.txt", "; write $HOME for ~, which the shell does not expand here"),
         ("hydra.output_subdir=x", "hydra.output_subdir: Hydra keeps no folders here; choose run_dir=FOLDER"),
         # what is no option at all
         ("lstm", "'lstm': write options as key=value, such as model=lstm"),

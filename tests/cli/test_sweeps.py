@@ -3,6 +3,7 @@
 import csv
 import json
 import multiprocessing
+import os
 import warnings
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
-from lmzoo.cli.hydra import _as_choices, _groups_composed_once
+from lmzoo.cli.hydra import _forced, _groups_composed_once
 from lmzoo.core.configs import CONFIGS
 from lmzoo.models.neural.recurrent import RNN
 from lmzoo.runs import directory
@@ -159,6 +160,19 @@ def test_of_the_processes_of_torchrun_the_first_alone_tells_of_a_sweep(monkeypat
     assert ["best epoch" in out for out in (later, first)] == [False, True]
 
 
+def test_none_is_a_value_beside_a_sweep_over_models():
+    assert command(*SWEEP, "model.embedding_from=null").code == 0
+    assert [Run(run).config()["model"]["embedding_from"] for run in runs().values()] == [None, None]
+
+
+def test_reports_left_by_a_killed_sweep_are_none_of_this_one():
+    reports = Path(f".sweep-{os.getpid()}.part")
+    reports.mkdir()
+    (reports / "5.json").write_text('["old/run", false]')
+    outcome = command(*SWEEP)
+    assert (outcome.code, outcome.err) == (0, "")
+
+
 def test_options_that_only_the_models_swept_over_have_are_theirs():
     arguments = ["-m", "model=hmm,neural_hmm", *TEXT, *QUICK, "model.states=4"]
     outcome = command(*arguments)
@@ -172,17 +186,17 @@ def test_options_that_only_the_models_swept_over_have_are_theirs():
 @pytest.mark.parametrize(
     ("arguments", "along"),
     [
-        (["model=hmm,vlhmm", "model.states=4", "corpus.train=400"], {"model.states=4": "model.states=choice(4)"}),
+        (["model=hmm,vlhmm", "model.states=4", "corpus.train=400"], {"model.states=4": "++model.states=4"}),
         (["model=hmm", "seed=0,1", "model.states=4"], {}),
         (
             ["experiment=vlhmm_ptb,lstm_ptb", "model.runs=['a b',c]", "seed=1", "hydra.verbose=true"],
-            {"model.runs=['a b',c]": "model.runs=choice(['a b',c])"},
+            {"model.runs=['a b',c]": "++model.runs=['a b',c]"},
         ),
         (["model=hmm,vlhmm", "model.states=4,8"], {}),
     ],
 )
 def test_what_is_swept_along(arguments, along):
-    assert _as_choices(arguments) == along
+    assert _forced(arguments) == along
 
 
 def test_the_runs_of_a_sweep_read_their_corpus_once(monkeypatch: pytest.MonkeyPatch):
