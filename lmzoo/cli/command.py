@@ -63,7 +63,7 @@ class CommandParser(argparse.ArgumentParser):
         self.needed[option] = other
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        arguments = super().parse_args(args, namespace)
+        arguments = super().parse_intermixed_args(args, namespace)
 
         def given(option: str) -> bool:
             name = self._option_string_actions[option].dest

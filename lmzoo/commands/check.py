@@ -31,7 +31,7 @@ def main() -> int:
         "options", nargs="+", metavar="KEY=VALUE",
         help="model=NAME, and options as of lmzoo train: model.OPTION, plugins, seed, corpus (default: pydoc)",
     )  # fmt: skip
-    arguments = parser.parse_intermixed_args()
+    arguments = parser.parse_args()
     options, own = arguments.options, arguments.config_dir
     folders = [CONFIGS, *([own.absolute()] if own else [])]
     for option in options:

@@ -104,11 +104,12 @@ def main() -> int:
     )
     parser.add_run("outputs/ptb/lds", "a run of model=lds, of a hidden Markov model or of a recurrent network")
     parser.add_argument("text", type=Path, help="text file, one sentence per line, words separated by spaces, UTF-8")
-    out = parser.add_mutually_exclusive_group(required=True)
-    out.add_argument("file", type=Path, nargs="?", help="the file to write, such as book.npy")
-    out.add_argument("--neighbours", metavar="WORD", help="print the nearest tokens of each token of a word instead")
+    parser.add_argument("file", type=Path, nargs="?", help="the file to write, such as book.npy")
+    parser.add_argument("--neighbours", metavar="WORD", help="print the nearest tokens of each token of a word instead")
     parser.add_device()
     options = parser.parse_args()
+    if (options.file is None) == (options.neighbours is None):
+        raise UserError("give either a file to write or --neighbours WORD", "see --help")
     check_output(options.file, inputs=[options.text])
     if options.file:
         check_output(table_of(options.file), inputs=[options.text])

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import torch
 
 from lmzoo.cli.command import CommandParser, check_output, inform, require_kind, warn
-from lmzoo.core.errors import UserError, printable
+from lmzoo.core.errors import UserError
 from lmzoo.core.files import text_ending, write_output
 from lmzoo.core.options import NonNegative
 from lmzoo.corpus.user_files import read_vocabulary, words_file
@@ -185,5 +185,5 @@ def main() -> int:
         export_arpa(options)
         if not is_file and Run(source).vocabulary().form.reverse:
             warn(f"{options.file}: is a backward model, as read by SRILM's ngram -reverse")
-    print(printable(str(options.file)))
+    inform(str(options.file))  # not among the results, as they may go to standard output
     return 0

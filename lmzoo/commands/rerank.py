@@ -74,7 +74,7 @@ def best_first(entries: Sequence[Hypothesis], total: Sequence[float]) -> list[li
 def main() -> int:
     """Run the command. Returns: the exit code."""
     arguments, entries = _read_command_line()
-    texts, weights = [entry.text for entry in entries], arguments.weights
+    texts, weights = tokenized(arguments, [entry.text for entry in entries]), arguments.weights
     run, model, vocabulary = open_model(arguments.run, arguments.device)
     check_tokenize(arguments, vocabulary, arguments.run)
     warn(run.unfinished())
@@ -120,5 +120,4 @@ def _read_command_line() -> tuple[argparse.Namespace, list[Hypothesis]]:
     arguments.weights = arguments.weights or [1.0] * scores
     if len(arguments.weights) != scores or not all(map(math.isfinite, arguments.weights)):
         raise UserError(f"--weights: give {pluralize(scores, 'number')}, the first for log p")
-    texts = tokenized(arguments, [entry.text for entry in entries])
-    return arguments, [entry._replace(text=text) for entry, text in zip(entries, texts, strict=True)]
+    return arguments, entries

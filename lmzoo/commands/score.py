@@ -22,7 +22,7 @@ from lmzoo.protocol.perplexity import perplexity
 from lmzoo.reports.surprisal import BEFORE, Row, word_rows
 from lmzoo.reports.table import cell, tab_lines, table_bytes
 from lmzoo.runs.directory import Run
-from lmzoo.runs.external import ExternalModel, open_model, require_words
+from lmzoo.runs.external import open_model, require_words
 from lmzoo.runs.listing import names
 from lmzoo.runs.results import finite
 
@@ -158,9 +158,11 @@ def _rows(each: dict[str, _Opened], arguments: argparse.Namespace) -> Iterator[R
     first: list[tuple[int, str]] = []
     for name, opened in each.items():
         sums, words = Sums(), []
-        external = isinstance(opened.run, ExternalModel)
-        train = None if external else opened.run.split("train").tokens
-        warn(f"{opened.run.path}: has no training text, so log_frequency is missing" if external else None)
+        train = None
+        try:
+            train = opened.run.split("train").tokens
+        except UserError as error:
+            warn(f"log_frequency is missing: {error.problem}")
         if opened.model.open_vocabulary:
             warn(f"{opened.run.path}: has no word vocabulary, so entropy and rank are missing")
         parts = [*opened.parts]

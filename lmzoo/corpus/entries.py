@@ -81,7 +81,7 @@ def _pinned(name: str, folder: str, files: dict[str, Pinned], options: PTBOption
     """Build a public corpus with known checksums; see `fetch_splits`."""
     data, words = fetch_splits(folder, files, options.urls), options.vocabulary
     texts = {split: [(f"{name} {split}", checked_text(data[split], files[split].name))] for split in SPLITS}
-    vocabulary = read_vocabulary(words) if words else Vocabulary.of(texts["train"][0][1])
+    vocabulary = Vocabulary(read_vocabulary(words).words) if words else Vocabulary.of(texts["train"][0][1])
     sha256s = {split: files[split].sha256 for split in SPLITS}
     return _encode(name, options.context, vocabulary, texts, sha256s, fixed=words is not None)
 
@@ -148,7 +148,7 @@ def pydoc_corpus(options: WordsOptions) -> Corpus:
     """The language reference of the running Python, without a download; see `lmzoo.corpus.pydoc`."""
     vocabulary = options.vocabulary
     lines = pydoc.pydoc_lines()
-    words = read_vocabulary(vocabulary) if vocabulary else Vocabulary.of(lines["train"])
+    words = Vocabulary(read_vocabulary(vocabulary).words) if vocabulary else Vocabulary.of(lines["train"])
     return _encode(
         "pydoc", options.context, words, {split: [(f"pydoc {split}", lines[split])] for split in SPLITS},
         {split: sha256("\n".join(lines[split]).encode()) for split in SPLITS}, fixed=vocabulary is not None,

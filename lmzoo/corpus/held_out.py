@@ -1,6 +1,7 @@
 """Splits held out from the end of train: ``corpus.valid=5%``."""
 
 import contextlib
+import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -113,9 +114,13 @@ def _part(file: Path, sha256: str, begin: int, end: int, form: Form, asked: str)
         if path is None:
             raise UserError(f"{asked}: the cache is not writable", "set LMZOO_CACHE to a writable folder")
         if not path.exists():
+            digest = hashlib.sha256()
             with atomic_stream(path) as stream:
-                for block in _between(text_blocks(file, of_words=form.spaced), begin, end):
+                blocks = text_blocks(file, lambda block, _: digest.update(block), form.spaced)
+                for block in _between(blocks, begin, end):
                     stream.write(block)
+                if digest.hexdigest() != sha256:
+                    raise UserError(f"{file}: has changed while it was read", "run the command again")
         return path
 
 

@@ -4,6 +4,7 @@ import contextlib
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -55,7 +56,10 @@ class Learning(Learner):
             )
         optimizers.check(options.optimizer)
         schedules.check(options.schedule)
-        self.corpus = configured_corpus(options.corpus, self.trainer_options.first_tokens)
+        corpus, words = dict(options.corpus), options.corpus.get("vocabulary")
+        if words and not Path(words).exists() and run.config_file.exists():  # the run has the same words
+            corpus["vocabulary"] = str(run.path)
+        self.corpus = configured_corpus(corpus, self.trainer_options.first_tokens)
         if "valid" not in self.corpus.splits:
             raise UserError(f"corpus {self.corpus.name} needs corpus.valid", "name a file, or 5% to take it from train")
         self.sources = others | trainers.sources({"name": "default", **options.trainer})

@@ -311,3 +311,13 @@ def test_weights_of_a_run_go_on_with_the_shares_of_the_new_text(texts: Path, giv
                   f"run_dir={texts / 'on'}")  # fmt: skip
     assert load(run).vocabulary.conditions == ["sport", "the economy"]
     assert load(run).model.get_buffer("condition_shares").tolist() == [0.25, 0.75]
+
+
+def test_a_public_corpus_takes_only_the_words_of_a_run_with_labels(folder: Path):
+    Path("train").write_text("pos\ta b\nneg\tb a\n" * 20)
+    labelled = ["corpus=text", "corpus.train=train", "corpus.valid=train", "corpus.condition=true"]
+    options = [*labelled, "corpus.context=sentence", "corpus.unknown=true", *QUICK]
+    assert command(*options, "run_dir=labelled").code == 0
+    done = command("corpus=pydoc", "corpus.vocabulary=labelled", "model=ngram", "model.order=1", "run_dir=plain")
+    assert done.code == 0, done
+    assert load_corpus({"name": "pydoc", "context": "stream", "vocabulary": "labelled"}).vocabulary.conditions == []

@@ -125,8 +125,8 @@ def test_prints_the_neighbours_of_each_occurrence(run: Path, text: Path):
         (["{run}", "{text}", "{text}"], "is the text to be read; name another file"),
         (["{run}", "{text}", "{run}/best.pt"], "is a part of the run in"),
         (["{run}", "{text}", "out.npz"], "out.npz: does not end in .npy"),
-        (["{run}", "{text}"], "required"),
-        (["{run}", "{text}", "out.npy", "--neighbours", "w1"], "not allowed with"),
+        (["{run}", "{text}"], "either a file to write or --neighbours"),
+        (["{run}", "{text}", "out.npy", "--neighbours", "w1"], "either a file to write or --neighbours"),
         (["{run}", "{text}", "--neighbours", "w15"], "does not contain 'w15'"),
     ],
 )

@@ -21,7 +21,7 @@ def ppmi(folder: Path) -> str:
 
 def test_vectors_are_written_in_every_format(ppmi: str):
     for form in ("word2vec", "word2vec-text", "glove"):
-        assert command(ppmi, form, "--format", form, main=export.main).out == f"{form}\n"
+        assert command(ppmi, form, "--format", form, main=export.main).err == f"{form}\n"
         torch.testing.assert_close(read_vectors(Path(form)).matrix, read_vectors(Path(ppmi)).matrix)
         assert command(form, "again", main=export.main).code == 0
         assert Path("again").read_bytes() == Path("ppmi/vectors.bin").read_bytes()
@@ -131,7 +131,7 @@ def test_a_folder_for_transformers(folder: Path):
     pytest.importorskip("tokenizers")
     pytest.importorskip("safetensors")
     trained("lstm", *QUICK, *MODELS["lstm"])
-    assert command("lstm", "hf", "--hf", main=export.main).out == "hf\n"
+    assert command("lstm", "hf", "--hf", main=export.main).err == "hf\n"
     assert command("lstm", "hf", "--hf", main=export.main).code == 0  # again in its place
     config = json.loads(Path("hf/config.json").read_text())
     assert config["lmzoo"]["context"] == "sentence"

@@ -10,6 +10,7 @@ from predictions import by_hand
 import lmzoo
 from lmzoo.commands import rerank
 from lmzoo.commands.rerank import Hypothesis, best_first, totals
+from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.protocol.lines import scored
 
 NBEST = """\
@@ -44,6 +45,14 @@ def test_an_n_best_list_of_moses_is_read_as_one_of_scores_alone(run: Path, tmp_p
     (tmp_path / "own").write_text(plain)
     again = command(str(run), str(tmp_path / "own"), "--weights", "0.5", "2", "0", main=rerank.main).out
     assert [row.split(" ||| ")[:2] for row in again.splitlines()] == [r.split(" ||| ")[:2] for r in plain.splitlines()]
+
+
+def test_hypotheses_are_printed_as_they_are_listed(run: Path, tmp_path: Path):
+    (tmp_path / "nbest").write_text("1 ||| The dog, ran ||| -1\n")
+    out = command(str(run), "--tokenize", "ptb", str(tmp_path / "nbest"), main=rerank.main).out
+    assert out.startswith("1 ||| The dog, ran ||| -1 ")
+    logprob = float(out.split(" ||| ")[2].split()[1])
+    assert logprob == pytest.approx(lmzoo.load(run).score(TOKENIZERS["ptb"]("The dog, ran")), abs=1e-3)
 
 
 def test_unknown_words_that_decide_are_reported(run: Path, tmp_path: Path):

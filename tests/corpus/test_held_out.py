@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from lmzoo.commands import evaluate, vectors
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
-from lmzoo.corpus import Corpus, load_corpus
+from lmzoo.corpus import Corpus, held_out, load_corpus
+from lmzoo.corpus.encoded import Checksums
 from lmzoo.corpus.held_out import _between, share
 
 
@@ -94,6 +95,16 @@ def test_a_run_says_which_lines_and_reads_them_again(cache: Path):
     assert "is text that run was trained on" in command("run", "./text", main=evaluate.main).err
     (cache / "text").write_text("a b c d\nb a d c\nc d\n" * 100)
     assert "was trained on another text" in command("run", "valid", main=evaluate.main).refused()
+
+
+def test_train_that_changes_while_its_lines_are_copied_is_refused(cache: Path, monkeypatch: pytest.MonkeyPatch):
+    (cache / "text").write_text("\n".join(lines(1, 201)))
+    changed = Checksums("0", ["0"])
+    with monkeypatch.context() as patch:
+        patch.setattr(held_out, "text_checksums", lambda *_: changed)
+        with pytest.raises(UserError, match="text: has changed while it was read; run the command again"):
+            own(train="text", valid="5%")
+    assert own(train="text", valid="5%", unknown=True).notes["valid"] == "lines 191 to 200 of train's 200"
 
 
 def test_what_is_a_share():

@@ -52,6 +52,17 @@ def begun(run: str, *options: str) -> dict[str, Any]:
     return saved(run)
 
 
+def test_a_run_goes_on_without_the_run_whose_words_it_has(source: str, monkeypatch: pytest.MonkeyPatch):
+    options = [*own("other"), *ONCE, *GRU, f"corpus.vocabulary={source}", "run_dir=on"]
+    with monkeypatch.context() as patch:
+        stop_at(patch, 3)
+        assert command(*options, "trainer.epochs=2").code == 130
+    shutil.rmtree(source)
+    assert command(*options, "trainer.epochs=2").code == 0
+    assert "already finished" in command(*options, "trainer.epochs=2").out
+    assert "source: no such file" in command(*options[:-1], "run_dir=new").refused()
+
+
 def test_a_run_has_the_options_of_the_one_that_it_starts_from_but_for_those_given(source: str):
     theirs = saved(source)["model"]
     config = begun("on", *ON)
