@@ -5,7 +5,7 @@ from itertools import chain
 from pathlib import Path
 
 from lmzoo.cli.command import CommandParser, check_output, text_file, warn
-from lmzoo.core.errors import UserError, for_output
+from lmzoo.core.errors import UserError, for_output, pluralize
 from lmzoo.core.files import write_output
 from lmzoo.corpus.tokenizer import PROSE, TOKENIZERS, with_punctuation
 from lmzoo.labels.formats import PlainText
@@ -66,6 +66,8 @@ def sentences(labeller: Labeller, task: Task, arguments: argparse.Namespace) -> 
         raise UserError(f"--text: {arguments.run} reads {further} of each word", "give a file of columns")
     tokenize = TOKENIZERS[arguments.tokenize] if arguments.tokenize else str
     text = PlainText(text_file(arguments), labeller.kind == "text", tokenize)
+    if text.whole and text.empty:
+        warn(f"{arguments.text}: {pluralize(text.empty, 'line')} without words left out")
     words = [word for sentence in text.sentences for word in sentence.words]
     if not arguments.tokenize and len(stuck := with_punctuation(words)) > PROSE * len(words):
         warn(f"{arguments.text}: {len(stuck):,} of {len(words):,} words have punctuation attached to them, such as "

@@ -221,11 +221,13 @@ class ColumnText(LabelledText):
             raise self._wrong(number, unlike, WORD_A_LINE)
 
     def _check_unlabelled(self) -> None:
-        """Reject a text with a sentence per line, whose words would be read as labels."""
-        label = self.columns.label
+        """Reject a text with a sentence per line, which would be read as a word, or whose words as labels."""
+        label, words = self.columns.label, [number for row in self.rows for number in row]
+        sentences = [number for number in words if self.width == 1 and len(self.bare[number].split()) > 1]
+        if 2 * len(sentences) > len(words):
+            raise self._wrong(sentences[0], "has several words in its only column", WORD_A_LINE)
         if label >= self.width or self.separator == "CoNLL-U" or not self.train:
             return
-        words = [number for row in self.rows for number in row]
         strangers = [n for n in words if looks_like_word(self._fields(n)[label].strip(), self.train.labels)]
         if 2 * len(strangers) > len(words):
             word = shortened(self._fields(strangers[0])[label], 40)

@@ -98,13 +98,18 @@ class LineText(LabelledText):
 
 class PlainText(LabelledText):
     """Sentences without labels, one per line; each word becomes a line with a tab and its label, or each text follows
-    its label and a tab if the ``whole`` text is labelled."""
+    its label and a tab if the ``whole`` text is labelled.
+
+    Attributes:
+        empty: the number of lines without words, which are left out.
+    """
 
     def __init__(self, path: Path, whole: bool, tokenize: Callable[[str], str] = str):
-        texts = [words for line in whole_lines(path) if (words := tokenize(line).split())]
+        lines = [tokenize(line).split() for line in whole_lines(path)]
+        texts = [words for words in lines if words]
         if not texts:
             raise UserError(f"{path}: has no words", "write a sentence a line")
-        self.whole = whole
+        self.whole, self.empty = whole, len(lines) - len(texts)
         self.sentences = [Sentence(words, [""] * (1 if whole else len(words)), [[] for _ in words]) for words in texts]
 
     def written(self, labels: Iterable[Sequence[str]]) -> bytes:

@@ -16,6 +16,9 @@ from lmzoo.labels.model import FEWER, Labeller, labellers
 LEAST = 1e-3
 """Tags of an unknown word below this fraction of the largest probability are not considered (Brants's beam)."""
 
+SINGLE = 1e-6
+"""The least weight of the relative frequencies of single tags, without which some sentences have probability 0."""
+
 
 def deleted_interpolation(single: np.ndarray, double: np.ndarray, triple: np.ndarray) -> np.ndarray:
     """The weights (3,) of uni-, bi- and trigram relative frequencies, from counts (K,), (K, K), (K, K, K).
@@ -40,7 +43,7 @@ def transitions(rows: Sequence[Sequence[int]], size: int) -> np.ndarray:
         np.add.at(triple, (row[:-2], row[1:-1], row[2:]), 1)
     double = triple.sum(0)
     single = double.sum(0)
-    weights = deleted_interpolation(single, double, triple)
+    weights = np.maximum(deleted_interpolation(single, double, triple), [SINGLE, 0, 0])
     mixed = np.zeros_like(triple)
     for weight, counts in zip(weights, (single, double, triple), strict=True):
         sums = counts.sum(-1, keepdims=True)

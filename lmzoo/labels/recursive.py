@@ -123,37 +123,15 @@ class RecursiveNetwork(RecursiveLabeller):
     cell = Recursive
 
 
-class TensorOptions(RecursiveOptions):
-    embedding: Size = 25
-    lr: NonNegative = 0.002
-    """learning rate; small, since each unit sums 4 embedding² entries of V."""
-
-
-@labellers.register("rntn")
+@labellers.register("rntn", embedding=25, lr=0.002)  # small, since each unit sums 4 embedding² entries of V
 class RecursiveTensorNetwork(RecursiveLabeller):
     """A recursive neural tensor network (Socher et al. 2013)."""
 
     cell = RNTN
 
-    @configured(TensorOptions)
-    def __init__(self, options: TensorOptions):
-        super().__init__(**options.inherited(RecursiveOptions))
 
-
-class TreeLSTMOptions(RecursiveOptions):
-    embedding: Size = 100
-    dropout: Dropout = 0.5
-    epochs: Size = 10
-    lr_words: NonNegative = 0.1
-    l2: NonNegative = 1e-4
-
-
-@labellers.register("treelstm")
+@labellers.register("treelstm", embedding=100, dropout=0.5, epochs=10, lr_words=0.1, l2=1e-4)
 class TreeLSTMLabeller(RecursiveLabeller):
     """A binary tree-LSTM (Tai et al. 2015)."""
 
     cell = TreeLSTM
-
-    @configured(TreeLSTMOptions)
-    def __init__(self, options: TreeLSTMOptions):
-        super().__init__(**options.inherited(RecursiveOptions))

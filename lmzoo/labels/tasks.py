@@ -229,6 +229,9 @@ class LabelledWords(Task):
             raise UserError(
                 f"task.scheme={options.scheme}: labels do not encode entities", "set task.measure=f1, or leave it out"
             )
+        if options.label in (options.word, *options.features):
+            problem = f"task.label={options.label}: is a column that models read, too (task.word or task.features)"
+            raise UserError(problem, "name three different columns")
         self.columns = Columns(options.word, options.label, tuple(options.features))
         self.measure, self.scheme = options.measure, options.scheme
 

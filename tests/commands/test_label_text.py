@@ -47,6 +47,9 @@ def test_plain_sentences_are_labelled_as_their_columns_are(labelled: Path):
     assert command(*given, "run_dir=t", main=label.main).code == 0
     Path("plain.txt").write_text("good film\n  bad\tfilm\n")
     assert command("t", "plain.txt", "--text", main=tag.main).out == "pos\tgood film\nneg\tbad film\n"
+    Path("plain.txt").write_text("good\n\nbad\n")
+    done = command("t", "plain.txt", "--text", main=tag.main)
+    assert (done.out, done.err) == ("pos\tgood\nneg\tbad\n", "warning: plain.txt: 1 line without words left out\n")
     Path("plain.txt").write_text("?\n")
     assert "plain.txt: has no words; write a sentence a line" in command(
         "t", "plain.txt", "--text", "--tokenize", "ptb", main=tag.main

@@ -200,6 +200,12 @@ def test_a_text_to_be_labelled_has_the_form_of_train(tmp_path: Path, text: str, 
     assert refused(tmp_path, text, NER, train=like, labelled=False).startswith(why)
 
 
+def test_sentences_are_no_words(tmp_path: Path):
+    tabs, text = Layout(labels=["N"], separator="tabs", width=2), "the cat sat\nNew York\nRome\n"
+    assert refused(tmp_path, text, TAGS, train=tabs, labelled=False).startswith("line 1 has several words in its only")
+    assert len(read(tmp_path, text + "Paris\n", TAGS, train=tabs, labelled=False).sentences[0].words) == 4
+
+
 def test_labels_may_be_missing_or_have_a_sign_in_their_place(tmp_path: Path):
     for plain in ("Rome NNP I-NP\n", "Rome NNP I-NP\r\n", "Rome NNP I-NP _\n", "Rome NNP I-NP B-LOC"):
         text = read(tmp_path, plain, NER, train=LIKE, labelled=False)

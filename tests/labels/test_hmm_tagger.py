@@ -39,6 +39,12 @@ def test_transitions_are_shares_of_three_orders_and_sum_to_one():
     assert p[0, 0, 1] == pytest.approx(weights @ [3 / 9, 3 / 4, 1])
 
 
+def test_every_order_of_tags_is_possible():
+    rows = [[3, 3, 0, 1, 2, 3]] * 9
+    assert deleted_interpolation(*(np.ones((4,) * n) for n in (1, 2, 3))).sum() == pytest.approx(1)
+    assert np.isfinite(transitions(rows, 4)).all()
+
+
 def test_deleted_interpolation_counted_by_hand():
     triple = np.zeros((2, 2, 2))
     triple[0, 0, 1], triple[0, 0, 0], triple[1, 0, 1] = 1, 1, 3

@@ -234,6 +234,12 @@ def test_models_learn_iobes_from_any_scheme_and_texts_get_their_own(tmp_path: Pa
     assert task.to_text_scheme(coded.split()) == train.split()
 
 
+@pytest.mark.parametrize("options", [{"label": 0}, {"features": [1]}])
+def test_a_column_that_models_read_holds_no_labels(options: dict[str, Any]):
+    with pytest.raises(UserError, match=r"task.label=.: is a column that models read, too"):
+        tasks.build(defaults("task", "pos") | options)
+
+
 def test_the_words_of_a_run_may_have_spaces(tmp_path: Path):
     text = "New York\tB-X|Rome\tB-X|Rome\tO"
     assert entities_of(tmp_path, text, text)[2].vocabulary.words == ["<eos>", "Rome", "New York"]
