@@ -90,6 +90,11 @@ class LmzooForCausalLM(transformers.PreTrainedModel, transformers.GenerationMixi
         device = device.get("") if isinstance(device, dict) else device
         return model.to("cpu" if device in (None, "auto") else device).eval()
 
+    def save_pretrained(self, save_directory: Any, **options: Any) -> None:
+        """Write a folder for `from_pretrained`, with a copy of tied weights in each of their places."""
+        copies = {name: value.clone() for name, value in self.state_dict().items() if isinstance(value, Tensor)}
+        super().save_pretrained(save_directory, **{"state_dict": copies, **options})
+
     def prepare_inputs_for_generation(self, input_ids: Tensor, attention_mask: Any = None, **_: Any) -> dict[str, Any]:
         """The arguments of `forward` for the next token: whole rows, of which the last prediction counts."""
         return {"input_ids": input_ids, "attention_mask": attention_mask, "logits_to_keep": 1}

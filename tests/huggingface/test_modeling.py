@@ -121,6 +121,13 @@ def test_a_second_sentence_follows_the_context(context: str, zoo, corpus: Corpus
     torch.testing.assert_close(found, torch.cat([line.logprobs for line in lines]).double(), atol=1e-5, rtol=0)
 
 
+def test_a_folder_is_saved_again(zoo, folders, corpus: Corpus, tmp_path: Path):
+    model, tokenizer = loaded(folders["lstm"])
+    model.save_pretrained(tmp_path)
+    tokens = tokenizer(sentences(corpus)[0], return_tensors="pt")["input_ids"]
+    assert torch.equal(type(model).from_pretrained(tmp_path)(tokens).logits, model(tokens).logits)
+
+
 def test_a_mixture_is_exported_with_its_parts(zoo, corpus: Corpus, transformers, tmp_path: Path):
     mixture = Mixture(len(corpus.vocabulary))
     options = [defaults("model", name) | OPTIONS[name] for name in ("lstm", "ngram")]
