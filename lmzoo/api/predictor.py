@@ -11,7 +11,7 @@ from torch import Tensor
 
 from lmzoo.api import questions
 from lmzoo.core.errors import UserError, nearest
-from lmzoo.core.options import Count, unfit
+from lmzoo.core.options import Count, Size, unfit
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.conditions import label_number, unlabelled
 from lmzoo.protocol.lines import encode_prompt, known_words, mark_unknown
@@ -94,6 +94,8 @@ class Predictor:
         if unfamiliar := sorted(decoding.keys() - names):
             others = signature(self.sample).parameters.keys() - {"decoding"}
             raise UserError(f"{unfamiliar[0]}: no such option of sample", nearest(unfamiliar[0], names | others))
+        if wrong := unfit(samples, Size):
+            raise UserError(f"samples={samples!r}: must be {wrong}")
         prefix = self._encode_prompt(prompt)
         first = [] if prefix is None else prefix.tolist()
         if any(option is not None for option in (pattern, length, guide)):

@@ -63,11 +63,10 @@ def truncated_svd(matrix: Tensor, rank: int, random: torch.Generator) -> tuple[T
     Q, B = torch.zeros(len(matrix), 0), torch.zeros(len(back), 0)
     block = forth @ torch.randn(len(back), width, generator=random)
     while Q.shape[1] < max(rank, BLOCKS * width):
-        for _ in range(3):  # the first leaves rounding errors, and anything in place of what Q has already
-            block = torch.linalg.qr(block - Q @ (Q.mT @ block)).Q
+        block = torch.linalg.qr(torch.cat([Q, block], 1)).Q[:, Q.shape[1] :]  # orthogonal to Q also if in its span
         reached = back @ block  # Mᵀ block
         Q, B = torch.cat([Q, block], 1), torch.cat([B, reached], 1)
         block = forth @ reached
     values, vectors = torch.linalg.eigh((B.mT @ B).double())  # of the small matrix, smallest first
     S, vectors = values.clamp(min=0).sqrt().flip(0)[:rank].float(), vectors.flip(1)[:, :rank].float()
-    return Q @ vectors, S, B @ vectors / S.clamp(min=1e-6 * float(S[0]))
+    return Q @ vectors, S, B @ vectors / S.clamp(min=1e-6 * float(S[0]) or 1.0)

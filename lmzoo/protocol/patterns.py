@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError, nearest, shortened
-from lmzoo.corpus import EOS_ID, Vocabulary
+from lmzoo.corpus import EOS, EOS_ID, Vocabulary
 from lmzoo.corpus.form import NAMES
 from lmzoo.protocol.sampling import LONGEST_SENTENCE
 
@@ -230,6 +230,8 @@ def _words(item: str, vocabulary: Vocabulary, where: str) -> Sequence[int]:
     is_word = item in vocabulary.index and not vocabulary.form.of_pieces  # a piece inside words may look like a word
     words = [item] if is_word else vocabulary.form.without_reverse.words(item)
     numbers = [vocabulary.index.get(word, EOS_ID) for word in words]
+    if item == EOS:
+        raise UserError(f"{where}: {EOS} ends every sentence and is no part of it", "leave it out")
     if item and (not numbers or EOS_ID in numbers):
         raise unknown_word(where, item, vocabulary)
     return numbers

@@ -1,13 +1,13 @@
 """Sampling from language models, and search for likely sentences."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.progress import Bar
@@ -53,7 +53,7 @@ class Decoding:
     def weights(self, logprobs: Tensor) -> Tensor:
         """(B, V) log-probabilities in nats -> (B, V) unnormalized sampling probabilities; float64 if modified."""
         if self == Decoding():
-            return logprobs.exp()
+            return (logprobs - logprobs.amax(1, keepdim=True)).exp()
         logprobs = logprobs.double()
         p = ((logprobs - logprobs.amax(1, keepdim=True)) / self.temperature).exp()
         if self.top_k is not None and self.top_k < p.shape[1]:
@@ -129,12 +129,10 @@ def sample(
         if every next word has probability 0, or a sentence does not end.
     """
     _check_sizes(tokens=tokens, sentences=sentences, samples=samples)
-    if not isinstance(seed, Integral):
-        raise UserError(f"seed={seed!r}: must be an integer")
     if (tokens is None) == (sentences is None):
         raise ValueError("give either tokens or sentences")
     decoding = decoding or Decoding()
-    randoms = [torch.Generator().manual_seed(seed + number) for number in range(samples)]
+    randoms = generators(seed, samples)
     length, ends = torch.zeros(samples), torch.zeros(samples)
     conditions = None if condition is None else torch.full((samples,), condition)
     drawn, scores, device = [], [], model.device
@@ -170,9 +168,6 @@ def sample(
 
 NO_BAR = 5
 """Seconds for which sampling shows no progress bar, as most texts take less."""
-
-BLOCK = 64
-"""The number of words in a block of the two-stage sampler."""
 
 ROWS, MORE_ROWS = 200, 5000
 """The batch size for sampling sentences; the second if the model `Draws`, without full distributions in memory."""
@@ -268,7 +263,9 @@ def beam_search(
         raise UserError("a beam search is for the sentences of one label", "give --condition LABEL")
     if width * model.vocabulary_size > MOST_CONTINUATIONS:
         most = MOST_CONTINUATIONS // model.vocabulary_size
-        raise UserError(f"--beam {width}: must be at most {most:,}, as the model has {model.vocabulary_size:,} words")
+        raise UserError(
+            f"a beam of {width}: must be at most {most:,}, as the model has {model.vocabulary_size:,} words"
+        )
     given = None if condition is None else torch.tensor([condition])
     ended: list[Candidate] = []
     begun = torch.empty(1, 0, dtype=torch.int64)  # (beginnings, length)
@@ -276,7 +273,7 @@ def beam_search(
     with evaluating(model):
         state = _after(model, prompt, 1, given)
         for _ in range(longest):
-            logprobs, step = _next(model, state, allowed)
+            logprobs, step = _next(model, state, allowed, impossible=torch.all)
             total = (scores[:, None] + logprobs).flatten()  # (beginnings V,)
             best = total.topk(min(width, int((total > -math.inf).sum())))
             rows, words = best.indices // model.vocabulary_size, best.indices % model.vocabulary_size
@@ -310,7 +307,7 @@ def _after(model: LanguageModel, prompt: Tensor | None, rows: int, conditions: T
 
 
 def draw(weights: Tensor, uniform: Tensor) -> Tensor:
-    """Draw a word of each row, first a block of words, then a word of it.
+    """Draw a word of each row.
 
     Args:
         weights: (S, V) unnormalized probabilities.
@@ -318,24 +315,32 @@ def draw(weights: Tensor, uniform: Tensor) -> Tensor:
 
     Returns: (S, 1) words.
     """
-    blocks = F.pad(weights, (0, -weights.shape[1] % BLOCK)).view(len(weights), -1, BLOCK)
-    total = blocks.sum(2, dtype=torch.float64).cumsum(1)  # (S, blocks)
-    at = total[:, -1:] * (1 - uniform)  # in (0, total]
-    block = torch.searchsorted(total, at)  # so words of weight 0 are never drawn
-    before = F.pad(total, (1, 0)).gather(1, block)
-    inside = blocks[torch.arange(len(blocks)), block[:, 0]].double().cumsum(1)
-    word = torch.searchsorted(inside, (at - before).minimum(inside[:, -1:]))
-    return block * BLOCK + word
+    total = weights.cumsum(1, dtype=torch.float64)
+    return torch.searchsorted(total, total[:, -1:] * (1 - uniform))  # in (0, total], so none of weight 0 is drawn
 
 
-def _next(model: LanguageModel, state: State, allowed: Tensor | None = None) -> tuple[Tensor, State]:
-    """`begin_step` with log-probabilities on the CPU, -inf for words not ``allowed``; raise a UserError if no word is
-    possible in a row."""
+def generators(seed: int, number: int) -> list[torch.Generator]:
+    """A generator of random numbers for each text, with consecutive seeds; raise a UserError for an invalid seed."""
+    if not isinstance(seed, Integral) or not 0 <= seed < 2**62:
+        raise UserError(f"seed={seed!r}: must be an integer, at least 0 and below 2^62")
+    return [torch.Generator().manual_seed(int(seed) + n) for n in range(number)]
+
+
+def _next(
+    model: LanguageModel,
+    state: State,
+    allowed: Tensor | None = None,
+    impossible: Callable[[Tensor], Tensor] = torch.any,
+) -> tuple[Tensor, State]:
+    """`begin_step` with log-probabilities on the CPU, -inf for words not ``allowed``.
+
+    Raises: UserError if no word is possible in any row, or with ``impossible=torch.all`` in all rows.
+    """
     logprobs, begun = model.begin_step(state)
     if allowed is not None:
         logprobs = logprobs.where(allowed.to(logprobs.device), -math.inf)
     highest = validated(logprobs.amax(1), "")
-    if bool(highest.isneginf().any()):
+    if bool(impossible(highest.isneginf())):
         which = "next word" if allowed is None else "next word that may be sampled"
         raise UserError(f"the model gives every {which} probability 0, so none can be sampled")
     return logprobs.cpu(), begun

@@ -131,4 +131,4 @@ def test_a_folder_that_is_no_run(tmp_path: Path):
 
 def test_a_beam_that_fills_the_memory_is_refused_with_the_limit(run: Path):
     line = command(str(run), "--beam", "100000000", main=generate.main).refused()
-    assert "--beam 100000000: must be at most 6,391,320, as the model has 21 words" in line
+    assert "a beam of 100000000: must be at most 6,391,320, as the model has 21 words" in line

@@ -36,6 +36,16 @@ def test_a_matrix_of_lower_rank_is_decomposed(size: int, rank: int):
     torch.testing.assert_close(U.mT @ U, torch.eye(rank), atol=1e-4, rtol=0)
 
 
+@pytest.mark.parametrize("rank", [0, 5])
+def test_a_sparse_matrix_of_far_lower_rank_has_its_own_values(rank: int):
+    at, values = torch.arange(rank), 1 + torch.rand(rank, generator=torch.Generator().manual_seed(0))
+    U, S, V = truncated_svd(coo(at, at, values, (100, 100)), 10, torch.Generator().manual_seed(0))
+    expected = torch.cat([values.sort(descending=True).values, torch.zeros(10 - rank)])
+    torch.testing.assert_close(S, expected, atol=1e-3, rtol=0)
+    torch.testing.assert_close(U.mT @ U, torch.eye(10), atol=1e-4, rtol=0)
+    assert V.isfinite().all()
+
+
 def test_randomised_svd_against_the_dense_one():
     random = torch.Generator().manual_seed(1)
     H = torch.randn(60, 50, dtype=torch.float64, generator=random) @ torch.diag(0.6 ** torch.arange(50.0).double())

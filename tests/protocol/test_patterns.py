@@ -109,7 +109,7 @@ def test_an_item_is_a_word_where_a_piece_inside_words_looks_like_it():
     [
         ("a x b", "pattern: 'x' is not in the vocabulary"),
         ("a [b|xylophone]", "pattern: 'xylophone' is not in the vocabulary"),
-        ("a <eos>", "pattern: '<eos>' is not in the vocabulary"),
+        ("a <eos>", "pattern: <eos> ends every sentence"),
         ("[a b] c", "pattern: 'a b' in [ ] is not one word"),
         ("[] c", "pattern: '' in [ ] is not one word"),
         ("[a c", "pattern: '[a' has no matching ]"),

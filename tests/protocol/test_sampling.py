@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -234,6 +235,37 @@ def test_a_beam_leaves_out_words_that_are_not_allowed():
     assert [score for score, _ in found] == pytest.approx([score for score, _ in best])
 
 
+class Fixed(WindowModel):
+    """The log-probabilities of the word after each word."""
+
+    vocabulary_size, order = 4, 2
+
+    def __init__(self, rows: Tensor):
+        super().__init__()
+        self.rows = rows.log_softmax(1)
+
+    def next_logprobs(self, context: Tensor) -> Tensor:
+        return self.rows[context[:, -1]]
+
+
+def test_prefixes_that_nothing_continues_leave_the_beam():
+    impossible = -torch.inf
+    after_2 = torch.tensor([impossible, impossible, impossible, 0.0])
+    model = Fixed(
+        torch.stack([torch.tensor([impossible, 0.0, 1.0, impossible]), *torch.eye(4)[:1].log(), after_2, after_2])
+    )
+    found = beam_search(model, 5, 9, allowed=torch.tensor([True, True, True, False]))
+    assert [sentence.tokens for sentence in found] == [[1, 0]]
+    with pytest.raises(UserError, match="every next word that may be sampled probability 0"):
+        beam_search(model, 5, 9, allowed=torch.tensor([True, False, True, False]))
+
+
+def test_allowed_words_are_drawn_however_unlikely():
+    model = Fixed(torch.tensor([[-200.0, -200, -200, 0]]).expand(4, -1))
+    drawn = sample(model, 50, seed=0, context="stream", allowed=torch.tensor([False, True, True, False]))
+    assert set(drawn.tokens[0].tolist()) == {1, 2}
+
+
 def test_a_beam_of_one_is_greedy_and_so_is_the_likeliest_word_alone():
     (found,) = beam_search(Bigrams(), 1, 20)
     greedy = sample(Bigrams(), 2, seed=0, context="sentence", decoding=Decoding(top_k=1))
@@ -271,6 +303,10 @@ def test_arguments_that_cannot_be():
     for tokens, number in ((None, None), (1, 1)):
         with pytest.raises(ValueError, match="give either tokens or sentences"):
             sample(Bigrams(), tokens, seed=0, context="stream", sentences=number)
+    for seed in (1.5, "1", -1, 2**62):
+        with pytest.raises(UserError, match="must be an integer, at least 0 and below"):
+            sample(Bigrams(), 1, seed=seed, context="stream")  # pyright: ignore[reportArgumentType]
+    sample(Bigrams(), 1, seed=np.int64(3), context="stream")  # pyright: ignore[reportArgumentType]
     for temperature in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(ValueError, match="must be positive and finite"):
             Decoding(temperature=temperature)

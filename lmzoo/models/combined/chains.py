@@ -10,8 +10,8 @@ from lmzoo.core.errors import UserError
 from lmzoo.protocol.abilities import HasChain, HiddenChain
 from lmzoo.protocol.model import LanguageModel, evaluating
 
-_chains: MutableMapping[LanguageModel, tuple[list[tuple[int, int]], HiddenChain]] = WeakKeyDictionary()
-"""The chains that were made, with the addresses and versions of the tensors that they were made of."""
+_chains: MutableMapping[LanguageModel, tuple[list[tuple[float, int]], HiddenChain]] = WeakKeyDictionary()
+"""The chains that were made, with the addresses and versions of the tensors they were made of, and temperatures."""
 
 
 def chain_of(model: LanguageModel, name: str = "the model") -> HiddenChain:
@@ -19,7 +19,8 @@ def chain_of(model: LanguageModel, name: str = "the model") -> HiddenChain:
     if not isinstance(model, HasChain):
         advice = "hidden Markov models, and mixtures of them per sentence, do, and can guide others"
         raise UserError(f"{name} gives no exact probabilities of patterns", advice)
-    tensors = [(t.data_ptr(), t._version) for t in (*model.parameters(), *model.buffers())]
+    tensors: list[tuple[float, int]] = [(getattr(part, "temperature", 1.0), 0) for part in model.modules()]
+    tensors += [(t.data_ptr(), 0 if t.is_inference() else t._version) for t in (*model.parameters(), *model.buffers())]
     before, chain = _chains.get(model, (None, None))
     if chain is None or before != tensors:
         with torch.no_grad(), evaluating(model):

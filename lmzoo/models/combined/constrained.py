@@ -12,7 +12,7 @@ from lmzoo.corpus import EOS_ID
 from lmzoo.models.hmm.inference.product import Product
 from lmzoo.protocol.condition import shares
 from lmzoo.protocol.model import LanguageModel, State, evaluating
-from lmzoo.protocol.sampling import Decoding, sample
+from lmzoo.protocol.sampling import Decoding, generators, sample
 
 
 class Constrained(LanguageModel):
@@ -101,7 +101,7 @@ class Constrained(LanguageModel):
         """
         if not self.base and decoding == Decoding() and not any(option is not None for option in options.values()):
             with torch.no_grad():
-                return self.product.draw([torch.Generator().manual_seed(seed + n) for n in range(number)])
+                return self.product.draw(generators(seed, number))
         drawn = sample(self, None, seed, context="sentence", decoding=decoding, samples=number, sentences=1, **options)
         return [tokens.tolist() for tokens, _ in drawn.each()]
 

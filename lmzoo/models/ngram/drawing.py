@@ -52,7 +52,7 @@ class Drawing:
             row = row.where(at[todo] > 0, -1)
             begin, end = (torch.searchsorted(keys, (row + more) * V) for more in (0, 1))
             mass = (self.listed[end] - self.listed[begin]).where(row >= 0, 0.0)
-            hit = u < mass
+            hit = (u < mass) | (end - begin == V)  # all words are listed, and their mass is 1 up to rounding
             place = torch.searchsorted(self.listed, self.listed[begin] + u, right=True) - 1
             place = torch.minimum(place, end - 1).clamp(min=0)
             unigram = torch.searchsorted(self.unigrams, u * self.unigrams[-1], right=True).clamp(max=V - 1)

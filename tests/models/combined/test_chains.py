@@ -12,6 +12,17 @@ from lmzoo.models.hmm.inference.product import Product
 from lmzoo.protocol.patterns import Pattern
 
 
+def test_a_chain_is_made_again_at_another_temperature():
+    model = make("twolevel_hmm")
+    before = chain_of(model)
+    assert chain_of(model) is before
+    model.distributions.transitions.temperature = 0.5
+    after = chain_of(model)
+    assert not torch.equal(
+        before.step_backward(torch.eye(len(before.start)).log()), after.step_backward(torch.eye(len(after.start)).log())
+    )
+
+
 def test_a_mixture_of_chains():
     one, other = make("hmm"), make("twolevel_hmm", seed=2)
     first, second = scores(one), scores(other)
