@@ -40,7 +40,7 @@ MODELS = {
     "lstm": ["model=lstm", "model.embedding=8", "model.hidden=8", "model.dropout=0.5"],
     "vlhmm": ["model=vlhmm", "model.states=24", "model.clusters=6", "model.dim=8"],
     "lds": ["model=lds", "model.hidden=6", "model.iterations=3"],
-    "lds_rnn": ["model=lds_rnn", "model.hidden=6", "model.iterations=3", "model.head=3"],
+    "lds_rnn": ["model=lds_rnn", "model.hidden=6", "model.iterations=3"],
     "ngram": ["model=ngram", "model.order=2", "model.discount_fallback=true"],
 }
 SMALL = [*TEXT, *QUICK, *MODELS["lstm"]]

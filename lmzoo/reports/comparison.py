@@ -231,7 +231,9 @@ def _mean(values: Sequence[Any]) -> Any:
 def as_text(tables: Sequence[Group]) -> str:
     """Format tables as text."""
     rows = [row for group in tables for row in group.rows]
-    notes = [note for name, note in _NOTES.items() if any(row.figures[name] is not None for row in rows)]
+    of_words = [row for row in rows if row.figures["valid_bits"] is None]  # or of subwords
+    noted = {"train": rows, "valid_per_word": of_words}
+    notes = [note for name, note in _NOTES.items() if any(row.figures[name] is not None for row in noted[name])]
     return "\n\n".join([*map(_table, tables), *notes])
 
 

@@ -48,7 +48,7 @@ CASES = {
     "gru-classes": f"model=gru model.embedding=16 model.hidden=16 model.classes=8 optimizer=sgd {SENTENCES} {TEXT}",
     "lds": f"model=lds model.hidden=8 model.iterations=5 {TEXT}",
     "lds-classes": f"model=lds model.hidden=8 model.iterations=2 model.classes=8 {TEXT}",
-    "lds-rnn": f"model=lds_rnn model.hidden=8 model.iterations=3 model.head=5 {TEXT}",
+    "lds-rnn": f"model=lds_rnn model.hidden=8 model.iterations=3 {TEXT}",
     "hmm": f"model=hmm model.states=16 model.iterations=5 {SENTENCES} {TEXT}",
     "hmm-gradient": f"model=hmm model.states=16 model.begin=clusters model.iterations=2 model.gradient=true {TEXT}",
     "neural-hmm": f"model=neural_hmm model.states=32 model.dim=16 {SENTENCES} {TEXT}",

@@ -121,6 +121,7 @@ class Kept:
         typed = " ".join(self.last_start["argv"])
         if re.search(r"model=(rnn|lstm|gru)\b", typed) and not re.search(r"experiment=|model\.embedding=", typed):
             config["model"]["embedding"] = None  # the default was 200, the size of the layers
+        config.get("model", {}).pop("head", None)  # an option of lds_rnn that was 0
         return config
 
     @cached_property

@@ -129,6 +129,8 @@ def test_perplexity_per_word_stands_beside_that_of_pieces(tmp_path: Path):
         "per word: of subwords, perplexity under one segmentation of each word; under all together it is lower"
     )
     assert "per word" not in as_text(tables(keep(tmp_path / "b", 8.0)))
+    (run / "results.json").write_text(json.dumps(with_checksum(results | {"bits_per_character": {"valid": 3.0}})))
+    assert "segmentation" not in as_text(tables(run))
 
 
 def test_a_model_that_lacks_words_of_the_text_has_its_own_table(tmp_path: Path):

@@ -17,7 +17,7 @@ OPTIONS = {
     "hmm": ["model=hmm", "model.states=4", "model.iterations=6"],
     "hmm then gradient": ["model=hmm", "model.states=4", "model.iterations=6", "model.gradient=true"],
     "lds": ["model=lds", "model.hidden=4", "model.iterations=6"],
-    "lds_rnn": ["model=lds_rnn", "model.hidden=4", "model.iterations=6", "model.head=2"],
+    "lds_rnn": ["model=lds_rnn", "model.hidden=4", "model.iterations=6"],
     "loglinear": ["model=loglinear", "model.order=2", "model.tolerance=0"],
     "distillation": [
         "model=twolevel_hmm",

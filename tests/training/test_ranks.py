@@ -40,7 +40,7 @@ FAMILIES = {
     "twolevel_hmm": ["model=twolevel_hmm", *BLOCKS],
     "lowrank_hmm": ["model=lowrank_hmm", *BLOCKS, "model.features=4"],
     "neural_hmm": ["model=neural_hmm", "model.states=8", "model.dim=8"],
-    "lds_rnn": ["model=lds_rnn", "model.hidden=6", "model.iterations=3", "model.head=3", "model.dropout=0"],
+    "lds_rnn": ["model=lds_rnn", "model.hidden=6", "model.iterations=3", "model.dropout=0"],
     "ngram": ["model=ngram", "model.order=2", "model.discount_fallback=true"],
 }
 

@@ -1,22 +1,17 @@
 """An Elman network that begins as a Kalman filter: Belanger & Kakade, ICML 2015, §7, arxiv.org/abs/1502.04081"""
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Count, NonNegative, Size, configured
-from lmzoo.core.progress import tracked
+from lmzoo.core.options import NonNegative, Size, configured
 from lmzoo.corpus import Corpus
-from lmzoo.corpus.windows import StreamWindows
 from lmzoo.models.lds.lds import LDSOptions, fit_text, state_whitener
 from lmzoo.models.neural.recurrent import Recurrent, RecurrentOptions
-from lmzoo.numerics.gpu_sync import to_device_async
 from lmzoo.protocol.model import models
 
 RMS = 0.5
 """Root mean square of a state's component at the start: there tanh is still close to the identity."""
-HEAD_RATE, HEAD_ROWS, HEAD_BPTT = 1e-2, 20, 35
-"""Adam's rate, and rows and length of the windows, when the output layer is fitted first."""
 
 
 class LDSRNNOptions(RecurrentOptions, LDSOptions):
@@ -24,8 +19,6 @@ class LDSRNNOptions(RecurrentOptions, LDSOptions):
     """whether the recurrent weights of the first layer are initialized from the filter."""
     input: bool = True
     """whether the embeddings, which are not tied, are initialized from the filter."""
-    head: Count = 0
-    """number of steps that train only the output layer first, all other weights frozen; 300 is plenty."""
     hidden: Size = 100
     """h, the size of embeddings and states, and of the linear system's state."""
     init: NonNegative = 0.1
@@ -38,8 +31,8 @@ class LDSRNN(Recurrent):
 
     The filter is f_t = H f_{t-1} + k_{w_t}. In coordinates f′ = S f with S = ½ E[f fᵀ]^{-½} it is an Elman network
     without tanh: recurrent weights S H S⁻¹, embeddings S k_w, the identity from embeddings to states. The network
-    starts from these weights, with embeddings cut to the length √h, and from output biases log μ. With none of
-    ``dynamics``, ``input`` and ``head`` it is a `Recurrent` network, and no system is fitted.
+    starts from these weights, with embeddings cut to the length √h, and from output biases log μ. With neither
+    ``dynamics`` nor ``input`` it is a `Recurrent` network, and no system is fitted.
 
     Raises: UserError where the first layer has another size than the system.
     """
@@ -53,12 +46,12 @@ class LDSRNN(Recurrent):
             raise UserError(f"model.last={last}: the only layer has the size of the system, {hidden}", "set it to null")
         super().__init__(vocabulary_size, embedding=hidden, tied=False, **options.inherited(RecurrentOptions))
         self.system: LDSOptions = options
-        self.dynamics, self.input, self.head = options.dynamics, options.input, options.head
+        self.dynamics, self.input = options.dynamics, options.input
 
     @torch.no_grad()
     def estimate(self, corpus: Corpus) -> None:
         super().estimate(corpus)
-        if not (self.dynamics or self.input or self.head):
+        if not (self.dynamics or self.input):
             return
         fitted = fit_text(self, corpus, self.system)
         S = RMS * state_whitener(fitted)
@@ -71,23 +64,3 @@ class LDSRNN(Recurrent):
             self.embedding.weight.copy_(words * (len(S) ** 0.5 / norms).clamp(max=1))
             nn.init.eye_(first.get_parameter("weight_ih_l0"))
         self.output.start_from_frequencies(fitted.mu)
-        self._fit_head(corpus.splits["train"])
-
-    @torch.enable_grad()
-    def _fit_head(self, text: Tensor) -> None:
-        """Learn the output layer for ``head`` steps on the windows of a text, which begins again where it ends."""
-        windows = StreamWindows(text, min(HEAD_ROWS, len(text)), HEAD_BPTT)
-        optimizer = torch.optim.Adam(self.output.parameters(), lr=HEAD_RATE)
-        self.requires_grad_(False)
-        self.output.requires_grad_(True)
-        state = self.initial_state(len(windows.rows))
-        for step in tracked(range(self.head), self.head, "step", "head"):
-            epoch, index = divmod(step, len(windows))
-            window = next(windows.epoch(epoch, skip=index))
-            if window.starts:
-                state = self.initial_state(len(windows.rows))
-            logprobs, state = self(to_device_async(window.tokens, self.device), state)
-            optimizer.zero_grad()
-            (-logprobs.mean()).backward()
-            optimizer.step()
-        self.requires_grad_(True)

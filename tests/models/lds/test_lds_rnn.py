@@ -1,7 +1,6 @@
 """The recurrent network that starts from a linear dynamical system."""
 
 import dataclasses
-import itertools
 from typing import Any
 
 import pytest
@@ -12,12 +11,12 @@ from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.models.lds.lds import LinearDynamicalSystem
 from lmzoo.models.lds.lds_rnn import LDSRNN
-from lmzoo.protocol.model import State, models
+from lmzoo.protocol.model import models
 
 SYSTEM: dict[str, Any] = {"hidden": 3, "blocks": 4, "lags": 7, "pseudocount": 1.0, "iterations": 3, "vectors": None,
                           "classes": None, "clustering": "brown"}  # fmt: skip
 NETWORK: dict[str, Any] = defaults("model", "lds_rnn") | {"dropout": 0.0}
-for option in ("name", "dynamics", "input", "head"):
+for option in ("name", "dynamics", "input"):
     del NETWORK[option]
 
 
@@ -27,10 +26,10 @@ def system(corpus: Corpus, **changed: Any) -> LinearDynamicalSystem:
     return model
 
 
-def network(corpus: Corpus, dynamics: bool = True, input: bool = True, head: int = 0, **changed: Any) -> LDSRNN:
+def network(corpus: Corpus, dynamics: bool = True, input: bool = True, **changed: Any) -> LDSRNN:
     torch.manual_seed(0)
     options = NETWORK | SYSTEM | changed
-    model = LDSRNN(vocabulary_size=20, dynamics=dynamics, input=input, head=head, **options).double()
+    model = LDSRNN(vocabulary_size=20, dynamics=dynamics, input=input, **options).double()
     model.estimate(corpus)
     return model
 
@@ -91,35 +90,6 @@ def test_mixed_softmaxes_start_from_the_frequencies_of_words(hmm_corpus: Corpus)
 def test_a_first_layer_of_another_size_than_the_system_is_refused(hmm_corpus: Corpus):
     with pytest.raises(UserError, match=r"model\.last=5: the only layer has the size of the system, 3"):
         network(hmm_corpus, last=5)
-
-
-def test_a_fitted_head_predicts_better_and_leaves_the_rest_alone(hmm_corpus: Corpus):
-    random, fitted = network(hmm_corpus), network(hmm_corpus, head=100)
-    tokens = hmm_corpus.splits["valid"][None]
-    with torch.no_grad():
-        before, after = (-model(tokens, model.initial_state(1))[0].mean() for model in (random, fitted))
-    assert after < before - 0.05
-    for name, parameter in fitted.named_parameters():
-        assert parameter.requires_grad
-        same = torch.allclose(parameter, random.get_parameter(name), atol=1e-10, rtol=0)
-        assert same == (not name.startswith("output")), name
-
-
-def test_the_head_is_learnt_with_the_memory_of_the_text_before(hmm_corpus: Corpus, monkeypatch: pytest.MonkeyPatch):
-    calls, forward = [], LDSRNN.forward
-
-    def noted(self: LDSRNN, tokens: torch.Tensor, state: State) -> tuple[torch.Tensor, State]:
-        logprobs, after = forward(self, tokens, state)
-        calls.append((tokens, state, after))
-        return logprobs, after
-
-    monkeypatch.setattr(LDSRNN, "forward", noted)
-    model = network(hmm_corpus, head=3)
-    assert torch.equal(calls[0][1][1], model.initial_state(20)[1])
-    for (_, _, after), (_, before, _) in itertools.pairwise(calls):
-        assert all(map(torch.equal, before, after))
-    rows = hmm_corpus.splits["train"][: len(hmm_corpus.splits["train"]) // 20 * 20].view(20, -1)
-    assert torch.equal(torch.cat([tokens for tokens, _, _ in calls], 1), rows[:, :105])
 
 
 def test_classes_start_from_their_words_frequencies(hmm_corpus: Corpus):
