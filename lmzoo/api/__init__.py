@@ -113,7 +113,7 @@ def train(*overrides: str, quiet: bool = False) -> Loaded:
 
 
 def compare(
-    runs: str | os.PathLike[str] | Loaded | Sequence[str | os.PathLike[str] | Loaded] = (), seeds: bool = False
+    runs: str | os.PathLike[str] | Loaded | Sequence[str | os.PathLike[str] | Loaded] | None = None, seeds: bool = False
 ) -> Any:
     """Tabulate finished runs, the best on valid first: a data frame of pandas, or of polars if that is absent.
 
@@ -127,14 +127,16 @@ def compare(
         1        hmm    outputs/pydoc/hmm
 
     Args:
-        runs: loaded models, runs, patterns, or folders above runs, one or several; all of outputs where none is given.
+        runs: loaded models, runs, patterns, or folders above runs, one or several; None: all of outputs.
         seeds: whether to show the runs of each seed.
 
     Raises: UserError if there is no run, or neither package is installed.
     """
-    runs = [runs] if isinstance(runs, str | os.PathLike | Loaded) else runs
+    runs = [OUTPUTS] if runs is None else [runs] if isinstance(runs, str | os.PathLike | Loaded) else runs
+    if not runs:
+        raise UserError("there is no run to compare", "name some; all of outputs where nothing is given")
     given = [str(run.run.path) if isinstance(run, Loaded) else os.fspath(run) for run in runs]
-    entries, others = collect(matching(given or [str(OUTPUTS)]))
+    entries, others = collect(matching(given))
     for folder, reason in others.items():
         log.warning("%s: %s", folder, reason)
     return data_frame(as_columns(groups(entries, seeds)))

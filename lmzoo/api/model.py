@@ -221,6 +221,8 @@ class Loaded(Predictor):
         of_split = str(text) in SPLITS
         if context is not None and (wrong := unfit(context, Context)):
             raise UserError(f"context={context}: must be {wrong}")
+        if not (of_split or Path(text).exists()):
+            raise UserError(f"{text}: neither a split ({', '.join(SPLITS)}) nor a file")
         parts = [self.run.split(str(text))] if of_split else file_parts(self.vocabulary, Path(text))
         score, lines, unknown = Score(), 0, 0
         for part, logprobs in scored_parts(self.model, self.vocabulary, parts, context or self.context):

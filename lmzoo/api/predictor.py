@@ -104,6 +104,8 @@ class Predictor:
                                 "leave out tokens, sentences and condition")  # fmt: skip
             if not isinstance(guide, Predictor | None):
                 raise UserError(f"guide={guide}: is no loaded model", "give lmzoo.load(RUN)")
+            hmm = guide or self
+            warn(questions.context_warning(hmm.run.path, hmm.context))
             other = None if guide is None else (guide.model, guide.vocabulary)
             model = questions.constrained(self.model, self.vocabulary, pattern, length, other)
             found = model.sentences(samples, seed, Decoding(**decoding), prompt=prefix, allowed=self._allowed(unknown))
@@ -123,6 +125,7 @@ class Predictor:
 
         The items of patterns are described in `lmzoo.protocol.patterns`.
         """
+        warn(questions.context_warning(self.run.path, self.context))
         return math.exp(questions.ask(self.model, self.vocabulary, pattern, given).logprob)
 
     def fill(self, text: str, k: int = 5, *, samples: int = 0, seed: int = 0) -> questions.Filled:
@@ -131,6 +134,7 @@ class Predictor:
         >>> hmm.fill("the ___ of").best
         [...]
         """
+        warn(questions.context_warning(self.run.path, self.context))
         return questions.fill(self.model, self.vocabulary, text, k, samples, seed)
 
     def beam_search(

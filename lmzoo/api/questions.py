@@ -8,7 +8,7 @@ import torch
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Count, unfit
-from lmzoo.corpus import EOS_ID, Vocabulary
+from lmzoo.corpus import EOS_ID, Context, Vocabulary
 from lmzoo.corpus.form import require_one_direction
 from lmzoo.models.combined import questions
 from lmzoo.models.combined.chains import chain_of
@@ -22,6 +22,16 @@ log = logging.getLogger(__name__)
 
 LEFT_OUT = 1e-6
 """The share of a probability from which on a warning says that it is left out."""
+
+
+def context_warning(path: object, context: Context) -> str | None:
+    """A warning that a run of a stream, asked for sentences, has read only one beginning of a text."""
+    if context == "sentence":
+        return None
+    return (
+        f"{path}: reads a text as one stream, so it hardly knows how a sentence begins; "
+        "train one with corpus.context=sentence for patterns and gaps"
+    )
 
 
 class Answer(NamedTuple):

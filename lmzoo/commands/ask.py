@@ -4,7 +4,7 @@ import json
 import math
 
 from lmzoo.api import questions
-from lmzoo.cli.command import CommandParser, warn_of
+from lmzoo.cli.command import CommandParser, warn, warn_of
 from lmzoo.core.errors import printable
 from lmzoo.runs.external import open_model
 from lmzoo.runs.results import finite
@@ -22,7 +22,7 @@ def main() -> int:
         f": that a sentence matches it. {PATTERNS}",
         'example: lmzoo ask outputs/ptb/hmm "… profit … fell …" --given "… profit …" --words sharply,slightly',
     )
-    parser.add_run("outputs/ptb/hmm")
+    parser.add_run("outputs/ptb/hmm", "a run directory of a hidden Markov model")
     parser.add_argument("pattern", help="pattern of the whole sentence")
     parser.add_argument("--given", metavar="PATTERN", help="print the probability given that the sentence matches this")
     parser.add_argument(
@@ -35,6 +35,7 @@ def main() -> int:
     words = options.words.split(",") if options.words else None
     answer = questions.ask(model, vocabulary, options.pattern, options.given, words)
     warn_of(run, vocabulary)
+    warn(questions.context_warning(run.path, run.config()["corpus"]["context"]))
     if options.json:
         figures = {"probability": math.exp(answer.logprob), "logprob": finite(answer.logprob), "words": answer.counts}
         print(json.dumps(figures, indent=2))

@@ -18,6 +18,7 @@ from lmzoo.corpus import Corpus
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.corpus.form import Form, require_one_direction
 from lmzoo.corpus.tokenizer import TOKENIZERS
+from lmzoo.corpus.vocabulary import UNK
 from lmzoo.models.combined.mixture import mixture_weights
 from lmzoo.protocol.difference import bootstrap, by_frequency, by_word
 from lmzoo.protocol.lines import known_words, scored
@@ -78,7 +79,10 @@ def compare_tokens(paths: list[Path], split: str, device: str, seed: int, plot: 
     if any(model.whole_sentences for model in models):
         return "\n".join(lines)
     a, b = a / math.log(2), b / math.log(2)
-    bands = by_frequency(a, b, tokens, text.splits["train"].bincount(minlength=len(text.vocabulary)), SAMPLES, seed)
+    frequency = text.splits["train"].bincount(minlength=len(text.vocabulary))
+    if (unknown := text.vocabulary.index.get(UNK)) is not None:
+        frequency[unknown] = 0  # it stands for many rare words
+    bands = by_frequency(a, b, tokens, frequency, SAMPLES, seed)
     if plot:
         write_output(plot, picture_of_bands(bands, str(paths[0]), str(paths[1]), f"{text.name}, {split}", plot))
     lines.append(f"\nby occurrences in train of {text.name}, A gains")
@@ -179,6 +183,7 @@ def compare_sentence(
     folders: list[Path],
     sentence: str,
     device: str,
+    skip: bool = False,
     plot: Path | None = None,
     table: Path | None = None,
     tokenize: str | None = None,
@@ -189,6 +194,7 @@ def compare_sentence(
     `lmzoo.reports.reading.surprisal`.
 
     Args:
+        skip: whether to leave out runs that cannot score the sentence, with a warning.
         plot: the output for a plot.
         table: the output for a row for each word under each run, as CSV.
         tokenize: the tokenizer for runs that read words separated by spaces.
@@ -199,15 +205,23 @@ def compare_sentence(
     cuts: list[list[str]] = []
     forms: list[Form] = []
     named = names(folders)
-    for folder in named.values():
-        run, model, vocabulary = open_model(folder, device)
-        forms.append(vocabulary.form)
-        require_one_direction(run.path, forms[-1], folders[0], forms[0])
+    for name, folder in list(named.items()):
+        try:
+            run, model, vocabulary = open_model(folder, device)
+            first = next(iter(named.values()))
+            require_one_direction(run.path, vocabulary.form, first, (forms or [vocabulary.form])[0])
+            require_words(run, model, vocabulary, "leave it out")
+            cut = TOKENIZERS[tokenize] if tokenize and not vocabulary.form.tokenizer else str
+            with error_prefix(str(run.path)):
+                line = next(scored(model, vocabulary, [cut(sentence)], "sentence", "--sentence"))
+        except UserError as error:
+            if not skip or len(named) == 1:
+                raise
+            warn(f"left out: {error.problem}")
+            del named[name]
+            continue
         warn_of(run, vocabulary)
-        require_words(run, model, vocabulary, "leave it out")
-        cut = TOKENIZERS[tokenize] if tokenize and not vocabulary.form.tokenizer else str
-        with error_prefix(str(run.path)):
-            line = next(scored(model, vocabulary, [cut(sentence)], "sentence", "--sentence"))
+        forms.append(vocabulary.form)
         cuts.append(line.words)
         read.append(Surprisals(str(folder), (0.0 - line.logprobs / math.log(2)).tolist(), line.known.tolist()))
     words = cuts[0]
@@ -304,7 +318,9 @@ def main() -> int:
             language_models = [table for table in tables if table.kind is LANGUAGE_MODEL]
             runs = [row.entries[0].folder for table in language_models for row in table.rows] or runs
         outputs = arguments.plot, arguments.csv
-        compared = compare_sentence(runs, arguments.sentence, arguments.device, *outputs, arguments.tokenize)
+        compared = compare_sentence(
+            runs, arguments.sentence, arguments.device, not arguments.runs, *outputs, arguments.tokenize
+        )
         print(printable(compared, "\n"))
         return 0
     entries, others = collect(runs)

@@ -4,7 +4,7 @@ import json
 from typing import Annotated
 
 from lmzoo.api import questions
-from lmzoo.cli.command import CommandParser, warn_of
+from lmzoo.cli.command import CommandParser, warn, warn_of
 from lmzoo.core.errors import for_output
 from lmzoo.core.options import Bounds, Count, Size
 from lmzoo.runs.external import open_model
@@ -19,7 +19,7 @@ def main() -> int:
         "[a|b] one of several words, and one … may stand for any number of words; & 10..15 limits the number of words.",
         'example: lmzoo fill outputs/ptb/hmm "the ___ of the company ___ sharply"',
     )
-    parser.add_run("outputs/ptb/hmm")
+    parser.add_run("outputs/ptb/hmm", "a run directory of a hidden Markov model")
     parser.add_argument("text", help="a sentence with gaps")
     parser.add_number("--top", Size, "number of words per gap, and of joint fillings", 5)
     parser.add_number("--samples", Count, "number of sampled fillings", 0)
@@ -31,6 +31,7 @@ def main() -> int:
     run, model, vocabulary = open_model(options.run, options.device)
     found = questions.fill(model, vocabulary, options.text, options.top, options.samples, options.seed)
     warn_of(run, vocabulary)
+    warn(questions.context_warning(run.path, run.config()["corpus"]["context"]))
     if options.json:
         print(json.dumps(found._asdict(), indent=2))
         return 0

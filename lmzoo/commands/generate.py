@@ -30,7 +30,10 @@ def main() -> int:
     begun, labels, cut = [] if prompt is None else prompt.tolist(), None, 0
     allowed = known_words(model, vocabulary) if options.no_unknown else None
     if options.matching:
-        guide = None if options.guide is None else open_model(options.guide, options.device)[1:]
+        guided_by = None if options.guide is None else open_model(options.guide, options.device)
+        hmm = guided_by[0] if guided_by else run
+        warn(questions.context_warning(hmm.path, hmm.config()["corpus"]["context"]))
+        guide = guided_by and guided_by[1:]
         constrained = questions.constrained(model, vocabulary, options.pattern, options.length, guide)
         if options.beam:
             found = beam_search(constrained, options.beam, options.tokens, prompt=prompt, allowed=allowed)

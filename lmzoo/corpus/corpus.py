@@ -20,6 +20,9 @@ Context = Literal["stream", "sentence"]
 """``stream``: the state is carried across `<eos>`. ``sentence``: lines are independent."""
 
 
+EMPTY = 0.2
+"""The share of empty lines from which on a warning says that they lower perplexity."""
+
 SAY_LESS = {
     "train": "its figures do not tell how good the model is with other text",
     "valid": "its figures are of a text that the model was chosen with",
@@ -89,6 +92,12 @@ class Corpus:
             found.append(f"{repeated} of the files of train are duplicates, which are counted, too")
         if labels := self.labels("train"):
             found += filter(None, [header_warning(labels[0], Counter(labels))])
+        for split, text in tokens.items() if self.of_files else ():
+            ends = text == EOS_ID
+            lines, empty = int(ends.sum()), int((ends[1:] & ends[:-1]).sum())
+            if empty > EMPTY * lines:
+                found.append(f"{split}: {empty:,} of {lines:,} lines are empty; each counts as a token that is easy to "
+                             "predict, so perplexity is lower than of the text without them")  # fmt: skip
         if unknown := self.notes.get("unknown"):
             found.append(unknown)
         return found + (self.vocabulary.warnings if self.vocabulary.form.of_words else [])

@@ -311,5 +311,5 @@ def utf8(text: RawText, where: str = "text") -> bytes:
         return text if text.endswith(b"\n") else text + b"\n"
     lines = list(text)
     if wrong := next((n for n, line in enumerate(lines, 1) if not isinstance(line, str) or "\n" in line), None):
-        raise UserError(f"{where}, line {wrong}: is not one line of text", "give each line by itself")
+        raise UserError(f"{where}, line {wrong}: is not one line of text", "give each line by itself, as a string")
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass")

@@ -24,6 +24,7 @@ HASHTAG = re.compile(r"#[^ \t]")
 SAME_FORM = "give a text of the same form"
 
 WORD_A_LINE = "write a word a line, and an empty line between sentences"
+PLAIN = f"{WORD_A_LINE}; lmzoo tag --text reads a sentence a line"
 
 
 @dataclass(frozen=True)
@@ -218,14 +219,18 @@ class ColumnText(LabelledText):
             raise self._wrong(number, few, f"{names}; {parted_by}")
         if not self.labelled and self.train and self.width not in (label, self.train.width):
             unlike = f"has {pluralize(self.width, 'column')}, and the run was trained on {self.train.width}"
-            raise self._wrong(number, unlike, WORD_A_LINE)
+            raise self._wrong(number, unlike, PLAIN)
 
     def _check_unlabelled(self) -> None:
         """Reject a text with a sentence per line, which would be read as a word, or whose words as labels."""
         label, words = self.columns.label, [number for row in self.rows for number in row]
         sentences = [number for number in words if self.width == 1 and len(self.bare[number].split()) > 1]
         if 2 * len(sentences) > len(words):
-            raise self._wrong(sentences[0], "has several words in its only column", WORD_A_LINE)
+            raise self._wrong(
+                sentences[0],
+                "has several words in its only column",
+                f"{WORD_A_LINE}; lmzoo tag --text reads a sentence a line",
+            )
         if label >= self.width or self.separator == "CoNLL-U" or not self.train:
             return
         strangers = [n for n in words if looks_like_word(self._fields(n)[label].strip(), self.train.labels)]

@@ -241,6 +241,10 @@ def test_a_frame_of_runs_is_the_table_of_compare(run: Path, tmp_path: Path):
         assert list(lmzoo.compare(one)["run"]) == [str(run)]
     with pytest.raises(UserError, match="nowhere: no runs found"):
         lmzoo.compare("nowhere")
+    with pytest.raises(UserError, match="there is no run to compare"):
+        lmzoo.compare([])
+    with pytest.raises(UserError, match="validation: neither a split"):
+        lmzoo.load(run).perplexity("validation")
 
 
 @pytest.mark.usefixtures("folder")

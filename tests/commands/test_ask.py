@@ -122,3 +122,14 @@ def test_mistakes_are_named(run: Path, lm: Loaded):
     ):
         with pytest.raises(UserError, match=problem):
             asked()
+
+
+def test_a_run_of_a_stream_is_no_good_source_of_sentences(folder: Path, caplog: pytest.LogCaptureFixture):
+    assert command(*TEXT, *QUICK, "model=hmm", "model.states=4", "model.iterations=2", "run_dir=stream").code == 0
+    caution = "stream: reads a text as one stream, so it hardly knows how a sentence begins; "
+    for main, arguments in (
+        (ask.main, ["w1 …"]), (fill.main, ["w1 ___ …"]), (generate.main, ["--pattern", "w1 …"]),
+    ):  # fmt: skip
+        assert f"warning: {caution}" in command("stream", *arguments, main=main).err
+    load("stream").probability("w1 …")
+    assert caution in caplog.text

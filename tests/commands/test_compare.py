@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import shutil
 import sys
 from pathlib import Path
 
@@ -127,6 +128,25 @@ def test_several_models_read_a_sentence(runs: list[str], folder: Path):
     characters = ["corpus=text", "corpus.train=text", "corpus.valid=text", "corpus.unit=char"]
     assert command(*characters, *MODELS["ngram"], "run_dir=c").code == 0
     assert "--sentence: has no word; " in look(runs[0], "c", "--sentence", " ").refused()
+
+
+def test_without_names_runs_that_lack_a_word_of_the_sentence_are_left_out(runs: list[str], folder: Path):
+    (folder / "outputs").mkdir()
+    shutil.copytree(runs[0], folder / "outputs" / "first")
+    Path("text").write_text("w1 xyz\n" * 20)
+    options = [
+        "corpus=text",
+        "corpus.train=text",
+        "corpus.valid=text",
+        *MODELS["ngram"],
+        "model.discount_fallback=true",
+    ]
+    assert command(*options, "run_dir=outputs/other").code == 0
+    outcome = look("--sentence", "xyz", "--device", "cpu")
+    assert outcome.err.startswith("warning: left out: outputs/first: --sentence, line 1: 'xyz' is not in the vocab"), (
+        outcome
+    )
+    assert outcome.out.startswith("1  outputs/other\n")
 
 
 def test_without_names_the_models_that_read_a_sentence_have_the_order_of_the_table(runs: list[str], folder: Path):

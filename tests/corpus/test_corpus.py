@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -227,3 +228,14 @@ def test_a_corpus_by_code_that_breaks_a_rule_is_refused(
     else:
         with pytest.raises(UserError, match=f"^corpus=own: {wrong} is not .N,. int64 words below 3, <eos> last"):
             load_corpus({"name": "own"})
+
+
+def test_many_empty_lines_are_reported(tmp_path: Path):
+    (tmp_path / "train").write_text("a b\n\nb a\n\n" * 5)
+    (tmp_path / "valid").write_text("a b\n" * 5 + "\n")
+    options = {split: str(tmp_path / split) for split in ("train", "valid")}
+    corpus = load_corpus(defaults("corpus", "text") | options)
+    assert corpus.warnings == [
+        "train: 10 of 20 lines are empty; each counts as a token that is easy to predict, so perplexity is lower than "
+        "of the text without them"
+    ]
