@@ -8,7 +8,9 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.models.hmm.hidden_markov import BlockHMM, DenseHMM
-from lmzoo.models.hmm.reading import beliefs, read
+from lmzoo.models.hmm.inference import blocks
+from lmzoo.models.hmm.inference.paths import posterior
+from lmzoo.models.hmm.reading import read
 from lmzoo.models.lds.lds import LinearDynamicalSystem, smooth
 from lmzoo.protocol.model import LanguageModel, evaluating
 
@@ -49,9 +51,10 @@ def states(model: LanguageModel, tokens: Tensor, order: Tensor, words: list[str]
         found = read(model, tokens)
         if found.logprob == -math.inf:
             raise UserError("the text has probability 0 under the model, so its states have no posterior")
-        grid = beliefs(found.chain)  # (n, n, S)
+        beliefs = blocks.forward_pass(*found.chain[:4])[1]  # (n + 1, 1, S), the first before the line
+        lengths = torch.tensor([len(tokens)], device=model.device)
+        both = beliefs[1:, 0].exp(), posterior(found.chain, lengths)[0]
     filtered, smoothed = (
-        part.new_zeros(len(tokens), model.states).scatter_(1, found.states, part).cpu()[order]
-        for part in (grid.diagonal().mT, grid[-1])
+        part.new_zeros(len(tokens), model.states).scatter_(1, found.states, part).cpu()[order] for part in both
     )
     return States(words, filtered, smoothed, found.path[order.to(found.path.device)].tolist(), found.share)
