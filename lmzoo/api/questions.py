@@ -10,15 +10,17 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.options import Count, unfit
 from lmzoo.corpus import EOS_ID, Context, Vocabulary
 from lmzoo.corpus.form import require_one_direction
-from lmzoo.models.combined import questions
 from lmzoo.models.combined.chains import chain_of
 from lmzoo.models.combined.constrained import Constrained
 from lmzoo.models.hmm.inference.product import Product
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.patterns import LENGTH, Pattern, unknown_word
-from lmzoo.protocol.sampling import LONGEST_SENTENCE
+from lmzoo.protocol.sampling import LONGEST_SENTENCE, Decoding, beam_search
 
 log = logging.getLogger(__name__)
+
+BEAM, LONGEST = 50, 200
+"""The least width of a beam search, and the largest number of tokens in the place of … and of `<eos>`."""
 
 LEFT_OUT = 1e-6
 """The share of a probability from which on a warning says that it is left out."""
@@ -46,29 +48,41 @@ class Answer(NamedTuple):
     counts: dict[str, float]
 
 
+@torch.no_grad()
 def ask(
     model: LanguageModel, vocabulary: Vocabulary, pattern: str, given: str | None = None, words: list[str] | None = None
 ) -> Answer:
-    """The probability that a sentence matches a pattern; see `lmzoo.protocol.patterns`.
+    """The probability that a sentence matches a pattern, or that it does if it matches another.
 
-    Raises: UserError as `lmzoo.models.combined.questions.ask` and `Pattern.parse` do, and for unknown ``words``.
+    Raises: UserError as `chain_of` and `Pattern.parse` do, for unknown ``words``, and if what is given has probability
+        0.
     """
     numbers = {word: vocabulary.index.get(word, EOS_ID) for word in words or []}
     if unknown := [word for word, number in numbers.items() if number == EOS_ID]:
         raise unknown_word("words", unknown[0], vocabulary)
-    condition = None if given is None else Pattern.parse(given, vocabulary, "given")
-    answer = questions.ask(model, Pattern.parse(pattern, vocabulary), condition)
-    if answer.left_out > LEFT_OUT:
+    parsed, chain, logprob, left_out = Pattern.parse(pattern, vocabulary), chain_of(model), 0.0, 0.0
+    if given is not None:
+        condition = Pattern.parse(given, vocabulary, "given")
+        divisor, parsed = Product(chain, condition.automaton()), condition & parsed
+        if divisor.logprob == -math.inf:
+            raise UserError(f"'{given}': has probability 0 under this model, so it cannot be a condition")
+        logprob, left_out = -divisor.logprob, _share(divisor)
+    product = Product(chain, parsed.automaton())
+    logprob, left_out = logprob + product.logprob, left_out + _share(product)
+    if left_out > LEFT_OUT:
         log.warning(
-            "sentences of over %d words, at most %.2g of the probability, are left out",
-            LONGEST_SENTENCE, answer.left_out,
-        )  # fmt: skip
+            "sentences of over %d words, at most %.2g of the probability, are left out", LONGEST_SENTENCE, left_out
+        )
     counts = {}
-    if numbers and answer.logprob > -math.inf:
-        with torch.no_grad():
-            of_all = answer.product.word_counts().sum(0)
+    if numbers and logprob > -math.inf:
+        of_all = product.word_counts().sum(0)
         counts = {word: float(of_all[number]) for word, number in numbers.items()}
-    return Answer(answer.logprob, counts)
+    return Answer(logprob, counts)
+
+
+def _share(product: Product) -> float:
+    """An upper bound of the probability of very long sentences that are left out, as a share of the whole."""
+    return product.left_out / (math.exp(product.logprob) or 1.0)
 
 
 class Filled(NamedTuple):
@@ -87,23 +101,45 @@ class Filled(NamedTuple):
     samples: list[str]
 
 
+@torch.no_grad()
 def fill(
     model: LanguageModel, vocabulary: Vocabulary, text: str, k: int = 5, samples: int = 0, seed: int = 0
 ) -> Filled:
     """The k likeliest words of each gap of a sentence, and its k likeliest joint fillings.
 
-    Raises: UserError as `lmzoo.models.combined.questions.fill` and `Pattern.parse` do, and for a negative number.
+    The gaps are all places where not just one word may stand.
+
+    Raises: UserError as `chain_of` and `Pattern.parse` do, for a negative number, and if there is no gap, or more than
+        one of any number of words, as it is then not determined which words of a sentence are in which gap.
     """
     for name, number in (("k", k), ("samples", samples)):
         if wrong := unfit(number, Count):
             raise UserError(f"{name}={number}: must be {wrong}")
-    found = questions.fill(model, Pattern.parse(text, vocabulary, "text"), k, samples=samples, seed=seed)
-    gaps = []
-    for p in reversed(found.gaps) if vocabulary.form.reverse else found.gaps:
-        best = None if p is None else p.topk(min(k, int((p > 0).sum())))
-        gaps.append(best and [(vocabulary.words[word], float(q)) for q, word in zip(*best, strict=True)])
-    best = [(vocabulary.decode(filling.tokens[:-1]), math.exp(filling.logprob)) for filling in found.best]
-    return Filled(found.logprob, gaps, best, [vocabulary.decode(tokens[:-1]) for tokens in found.samples])
+    pattern = Pattern.parse(text, vocabulary, "text")
+    if len(pattern.sequences) != 1 or pattern.sequences[0].negated:
+        raise UserError(f"'{pattern.text}': is not one sentence with gaps", "lmzoo ask supports other patterns")
+    (places,) = pattern.sequences
+    if len(places.gaps) > 1:
+        problem = f"'{pattern.text}': has several gaps of any number of words, so their words are not determined"
+        raise UserError(problem, "leave one … alone; lmzoo ask gives the probability of such a pattern")
+    single = [(number, True) for number, place in enumerate(places.places) if place.negated or len(place.words) > 1]
+    gaps = sorted([*single, *((number, False) for number in places.gaps)])  # places, and whether they have one word
+    if not gaps:
+        raise UserError(f"'{pattern.text}': has no gap", "write ___ for a word, … for any number of words")
+    chain = chain_of(model)
+    aligned, matching = Product(chain, pattern.alignment()), Product(chain, pattern.automaton())
+    if matching.logprob == -math.inf:
+        raise UserError(f"'{pattern.text}': has probability 0 under this model, however it is filled")
+    counts, likeliest = aligned.word_counts(), []
+    for gap, of_a_word in reversed(gaps) if vocabulary.form.reverse else gaps:
+        best = counts[gap].topk(min(k, int((counts[gap] > 0).sum()))) if of_a_word else None
+        likeliest.append(best and [(vocabulary.words[word], float(p)) for word, p in zip(*reversed(best), strict=True)])
+    exact = Constrained(matching)
+    found = beam_search(exact, max(k, BEAM), len(places.places) + LONGEST)
+    whole = [sentence for sentence in found if sentence.tokens[-1] == EOS_ID][:k]  # others are cut off
+    joint = [(vocabulary.decode(filling.tokens[:-1]), math.exp(filling.logprob)) for filling in whole]
+    drawn = exact.sentences(samples, seed, Decoding())
+    return Filled(matching.logprob, likeliest, joint, [vocabulary.decode(tokens[:-1]) for tokens in drawn])
 
 
 def constrained(

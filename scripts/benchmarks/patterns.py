@@ -27,9 +27,9 @@ def measure(name: str, states: int, rounds: int) -> str:
     """A row of the table."""
     import torch  # in this process alone
 
+    from lmzoo.api.questions import fill
     from lmzoo.corpus import Vocabulary
     from lmzoo.models.combined.chains import chain_of
-    from lmzoo.models.combined.questions import fill
     from lmzoo.models.hmm.inference.product import Product
     from lmzoo.protocol.model import models
     from lmzoo.protocol.patterns import Pattern
@@ -42,18 +42,18 @@ def measure(name: str, states: int, rounds: int) -> str:
         for parameter in model.parameters():
             torch.nn.init.normal_(parameter)
     vocabulary = Vocabulary(["<eos>", *(f"w{number}" for number in range(1, WORDS))])
-    patterns = [[Pattern.parse(text.format(100 + n), vocabulary) for n in range(rounds + 1)] for text in PATTERNS]
+    asked, gaps = ([text.format(100 + n) for n in range(rounds + 1)] for text in PATTERNS)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with torch.no_grad():
         tables, chain = timed(lambda: chain_of(model))
-        products = [timed(lambda p=p: Product(chain, p.automaton())) for p in patterns[0]]
+        products = [timed(lambda t=t: Product(chain, Pattern.parse(t, vocabulary).automaton())) for t in asked]
         product = products[0][1]
         assert product.states == 6
         steps = []
         for batch in (1, 64):
             draws = [timed(lambda r=r, b=batch: product.draw(generators(r, b))) for r in range(rounds)]
             steps.append(statistics.median(seconds / max(map(len, texts)) for seconds, texts in draws))
-        fills = [timed(lambda p=p: fill(model, p, 1))[0] for p in patterns[1][:2]]
+        fills = [timed(lambda t=t: fill(model, vocabulary, t, 1))[0] for t in gaps[:2]]
     peak = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20
     later = statistics.median(seconds for seconds, _ in products[1:])
     seconds = [tables, products[0][0], later, *steps, statistics.median(fills[1:])]
