@@ -20,9 +20,17 @@ LATEST = OUTPUTS / "LATEST"
 
 
 def below(folder: Path) -> list[Path]:
-    """The runs at any depth in a folder, which may itself be one; hidden folders are skipped."""
-    files = sorted(folder.rglob(CONFIG))
-    return [file.parent for file in files if not any(part[0] == "." for part in file.relative_to(folder).parts)]
+    """The runs at any depth in a folder, which may itself be one; links are followed, hidden folders are skipped."""
+    found, visited = [], set()
+    for path, folders, files in os.walk(folder, followlinks=True):
+        if (place := os.path.realpath(path)) in visited:  # a link to a folder above or beside it
+            folders.clear()
+            continue
+        visited.add(place)
+        folders[:] = [name for name in folders if name[0] != "."]
+        if CONFIG in files:
+            found.append(Path(path))
+    return sorted(found)
 
 
 def write_latest(run: Path) -> None:

@@ -143,3 +143,12 @@ def test_the_latest_run_stays_the_same_in_a_sweep():
     assert command("-m", *small, "model=mixture", "model.runs=[LATEST]", "model.per=token,sentence").code == 0
     mixed = [run for run in below(Path("outputs")) if "mixture" in run.name]
     assert [saved(run)["model"]["runs"] for run in mixed] == [[before], [before]]
+
+
+def test_links_to_folders_are_followed_once(folder: Path):
+    (folder / "disk" / "run").mkdir(parents=True)
+    (folder / "disk" / "run" / "config.yaml").touch()
+    (folder / "outputs").mkdir()
+    (folder / "outputs" / "linked").symlink_to(folder / "disk")
+    (folder / "disk" / "above").symlink_to(folder)
+    assert below(Path("outputs")) == [Path("outputs/linked/run")]
