@@ -1,5 +1,4 @@
-"""Compare runs: ``lmzoo compare RUN…``; two models by word: ``--tokens A B``; a mixture: ``--mixture A B…``;
-several on a ``--sentence``."""
+"""Compare runs: ``lmzoo compare RUN…``; two models by word: ``--tokens A B``; several on a ``--sentence``."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, RunFolder, bounded, check_output, inform, warn, warn_of
@@ -19,14 +17,13 @@ from lmzoo.corpus.corpus import SPLITS
 from lmzoo.corpus.form import Form, require_one_direction
 from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.corpus.vocabulary import UNK
-from lmzoo.models.combined.mixture import mixture_weights
 from lmzoo.protocol.difference import bootstrap, by_frequency, by_word
 from lmzoo.protocol.lines import known_words, scored
 from lmzoo.protocol.perplexity import Score, text_logprobs, validated
 from lmzoo.reports.comparison import as_csv, as_text, collect, groups
 from lmzoo.reports.plot import picture
 from lmzoo.reports.reading import Times, surprisal
-from lmzoo.reports.table import aligned, cell, csv_bytes
+from lmzoo.reports.table import cell, csv_bytes
 from lmzoo.reports.words import Surprisals, picture_of_bands, picture_of_sentence
 from lmzoo.runs.external import matching, open_model, require_words
 from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL
@@ -37,7 +34,7 @@ SAMPLES = 1000
 
 OF = {
     "seeds": ["table"], "csv": ["table", "sentence"],
-    "plot": ["table", "tokens", "sentence"], "split": ["tokens", "mixture"], "seed": ["tokens"],
+    "plot": ["table", "tokens", "sentence"], "split": ["tokens"], "seed": ["tokens"],
     "tokenize": ["sentence"],
 }  # fmt: skip
 """The modes of comparison that an option belongs to."""
@@ -58,18 +55,18 @@ def compare_tokens(paths: list[Path], split: str, device: str, seed: int, plot: 
 
     Raises: UserError as `_all_scored` does, and if one of them gives a token probability 0.
     """
-    models, text = _all_scored(paths, [split], device, f"--plot {plot}" if plot else None)
+    models, text = _all_scored(paths, split, device, f"--plot {plot}" if plot else None)
     tokens = text.splits[split]
     lines = []
     for name, model in zip("AB", models, strict=True):
-        measured, beside = Score(model.logprobs[split]), model.context
+        measured, beside = Score(model.logprobs), model.context
         if (unknown := int((~model.known[tokens]).sum())) and not model.whole_sentences:
-            of_known = Score(model.logprobs[split][model.known[tokens]]).perplexity
+            of_known = Score(model.logprobs[model.known[tokens]]).perplexity
             beside += f", without its {pluralize(unknown, 'unknown word')} {of_known:.2f}"
         if measured.impossible:
             raise UserError(f"{model.path}: {measured.impossible:,} tokens of {split} have probability 0", "smooth it")
         lines.append(f"{name}  {measured.perplexity:.2f}  {model.path}{beside}")
-    a, b = (model.logprobs[split] for model in models)
+    a, b = (model.logprobs for model in models)
     interval = bootstrap(a, b, tokens, SAMPLES, seed)
     lines.append(
         f"perplexity of A minus that of B on {split}: {interval.difference:+.2f}, 95% interval {interval.low:+.2f} to "
@@ -101,50 +98,26 @@ def compare_tokens(paths: list[Path], split: str, device: str, seed: int, plot: 
     return "\n".join(lines)
 
 
-def compare_mixture(paths: list[Path], split: str, device: str) -> str:
-    """Tabulate the perplexities of runs and of their mixture per token, with weights by EM on valid.
-
-    Raises: UserError as `_all_scored` does, and if a token is impossible under all.
-    """
-    if twice := [path for place, path in enumerate(paths) if path.resolve() in map(Path.resolve, paths[:place])]:
-        raise UserError(f"--mixture: {twice[0]} is named twice", "leave one out, as they would share its weight")
-    models, _ = _all_scored(paths, ["valid", split], device, "--mixture")
-    tables = {part: torch.stack([model.logprobs[part] for model in models], 1) for part in ("valid", split)}  # (N, K)
-    for part, table in tables.items():
-        if impossible := int(table.isneginf().all(1).sum()):
-            raise UserError(f"--mixture: {impossible:,} tokens of {part} have probability 0 under all", "smooth one")
-    weights = mixture_weights(tables["valid"])
-    rows = [["weight", "valid", split, ""]]
-    for model, weight in zip(models, weights.tolist(), strict=True):
-        figures = [f"{Score(model.logprobs[part]).perplexity:.2f}" for part in tables]
-        rows.append([f"{weight:.4f}", *figures, f"{model.path}{model.context}"])
-    mixed = [Score((table + weights.log()).logsumexp(1)).perplexity for table in tables.values()]
-    rows.append(["", *(f"{perplexity:.2f}" for perplexity in mixed), "their mixture, weights by EM on valid"])
-    return "\n".join(aligned(rows, left=[3]))
-
-
 @dataclass(frozen=True)
 class _Scored:
-    """The scores of a run on splits.
+    """The scores of a run on a split.
 
     Attributes:
-        logprobs: (N,) float64 log p by split.
+        logprobs: (N,) float64 log p.
         context: the context of the run, to be shown.
         known: (V,) bool, the words known to the run's model.
         whole_sentences: whether the model has probabilities of whole sentences only.
     """
 
     path: Path
-    logprobs: dict[str, Tensor]
+    logprobs: Tensor
     context: str
     known: Tensor
     whole_sentences: bool
 
 
-def _all_scored(
-    paths: Sequence[Path], splits: Sequence[str], device: str, of_words: str | None
-) -> tuple[list[_Scored], Corpus]:
-    """The scores of runs on splits, and their corpus.
+def _all_scored(paths: Sequence[Path], split: str, device: str, of_words: str | None) -> tuple[list[_Scored], Corpus]:
+    """The scores of runs on a split, and their corpus.
 
     Args:
         of_words: the option that requires probabilities of words, if any.
@@ -158,23 +131,19 @@ def _all_scored(
     vocabulary = runs[first][2]
     for path, (_, model, words) in runs.items():
         if of_words and model.whole_sentences:
-            advice = "leave it out; model=mixture model.per=sentence mixes runs by the sentence"
-            raise UserError(f"{of_words}: {path} assigns probabilities only to whole sentences", advice)
+            raise UserError(f"{of_words}: {path} assigns probabilities only to whole sentences", "leave it out")
         require_one_direction(path, words.form, first, vocabulary.form)
-        for split in splits:
-            if text.sha256.get(split) != texts[path].sha256.get(split) or vocabulary.words != words.words:
-                raise UserError(f"{path}: is of another text, or other words, than {first}", "name those of one text")
-            if len(text.splits[split]) != len(texts[path].splits[split]):
-                advice = "name those with the same trainer.first_tokens"
-                raise UserError(f"{path}: reads more or less of {split} than {first}", advice)
+        if text.sha256.get(split) != texts[path].sha256.get(split) or vocabulary.words != words.words:
+            raise UserError(f"{path}: is of another text, or other words, than {first}", "name those of one text")
+        if len(text.splits[split]) != len(texts[path].splits[split]):
+            advice = "name those with the same trainer.first_tokens"
+            raise UserError(f"{path}: reads more or less of {split} than {first}", advice)
     found = {}
     for path, (run, model, _) in runs.items():
         warn(run.unfinished())
-        context, logprobs = run.config()["corpus"]["context"], {}
-        for split in splits:
-            each = text_logprobs(model, text.splits[split], context, texts[path].conditions.get(split))
-            logprobs[split] = validated(each, path).cpu().double()
-        known = known_words(model, vocabulary)
+        context = run.config()["corpus"]["context"]
+        each = text_logprobs(model, text.splits[split], context, texts[path].conditions.get(split))
+        logprobs, known = validated(each, path).cpu().double(), known_words(model, vocabulary)
         found[path] = _Scored(path, logprobs, f" (context {context})", known, model.whole_sentences)
     return [found[path] for path in paths], text
 
@@ -271,8 +240,7 @@ def main() -> int:
         "in the seed are one row, with mean and standard deviation. With --tokens, two models are compared word by "
         "word; with --sentence, several on a sentence.",
         "examples: lmzoo compare; lmzoo compare 'outputs/ptb/lstm*' --csv lstm.csv; "
-        "lmzoo compare --tokens outputs/ptb/lstm outputs/ptb/gru --split valid; "
-        "lmzoo compare --mixture outputs/ptb/lstm outputs/ptb/ngram",
+        "lmzoo compare --tokens outputs/ptb/lstm outputs/ptb/gru --split valid",
     )
     parser.add_argument("runs", nargs="*", help="runs, patterns, or folders above runs (default: outputs)")
     parser.add_argument("--seeds", action="store_true", help="list the runs of each seed")
@@ -286,30 +254,23 @@ def main() -> int:
     )
     about = "print the words on which two runs differ most"
     of_words.add_argument("--tokens", nargs=2, action=RunFolder, metavar=("A", "B"), help=about)
-    about = "print the perplexity of a mixture of runs per token, with weights estimated by EM on valid; model=mixture "
-    of_words.add_argument("--mixture", nargs="+", action=RunFolder, metavar="RUN", help=f"{about}makes a run of one")
     parser.add_tokenize()
-    parser.add_argument("--split", choices=SPLITS, help="split for --tokens, --mixture (default: test)")
+    parser.add_argument("--split", choices=SPLITS, help="split for --tokens (default: test)")
     parser.add_argument("--seed", type=bounded(Seed), help="with --tokens: seed of the bootstrap (default: 0)")
     parser.add_device()
     parser.add_plugins()
     arguments = parser.parse_args()
-    if (given := arguments.mixture or arguments.tokens) and arguments.runs:
-        parser.error(f"name all after --{'mixture' if arguments.mixture else 'tokens'}, {arguments.runs[0]}, too")
-    asked = next((way for way in ("mixture", "tokens", "sentence") if getattr(arguments, way) is not None), "table")
+    if arguments.tokens and arguments.runs:
+        parser.error(f"name both after --tokens, not {arguments.runs[0]}")
+    asked = next((way for way in ("tokens", "sentence") if getattr(arguments, way) is not None), "table")
     for option, ways in OF.items():
         if getattr(arguments, option) != parser.get_default(option) and asked not in ways:
             of = ", ".join("the table of runs" if way == "table" else f"--{way}" for way in ways)
             raise UserError(f"--{option}: is of {of}", "leave it out")
     split, seed = arguments.split or "test", int(arguments.seed or 0)
     check_output(arguments.csv, picture=arguments.plot)
-    if arguments.mixture:
-        if split == "valid":
-            raise UserError("--mixture: its weights are fitted to valid", "choose another --split")
-        print(printable(compare_mixture(given, split, arguments.device), "\n"))
-        return 0
     if arguments.tokens:
-        print(printable(compare_tokens(given, split, arguments.device, seed, arguments.plot), "\n"))
+        print(printable(compare_tokens(arguments.tokens, split, arguments.device, seed, arguments.plot), "\n"))
         return 0
     runs = matching(arguments.runs or [str(OUTPUTS)])
     if arguments.sentence is not None:

@@ -160,10 +160,10 @@ def test_without_names_the_models_that_read_a_sentence_have_the_order_of_the_tab
 def test_models_of_different_texts_are_refused(runs: list[str], text: list[str], folder: Path):
     assert command(*text, *MODELS["ngram"], "corpus.seed=5", "device=cpu", "run_dir=other").code == 0
     assert "other: is of another text" in look("--tokens", runs[0], "other").refused()
-    assert "name all after --tokens" in look(runs[0], "--tokens", *runs).refused()
+    assert "name both after --tokens" in look(runs[0], "--tokens", *runs).refused()
     assert "--seed: is of --tokens; leave it out" in look(*runs, "--seed", "0").refused()
     assert "--seeds: is of the table of runs; " in look(*runs, "--sentence", "w1", "--seeds").refused()
-    assert "--plot: is of the table of runs, --tokens, --sentence" in look("--mixture", *runs, "--plot", "a").refused()
+    assert "--csv: is of the table of runs, --sentence" in look("--tokens", *runs, "--csv", "a").refused()
 
 
 def test_perplexity_is_drawn_by_epochs_seconds_and_parameters(runs: list[str], folder: Path):

@@ -225,10 +225,6 @@ def test_commands_that_need_words_refuse_it(trained: Path, runs: list[str], text
     assert "figures without them mean nothing" in (unknown_warning(1, 3, "text", load(trained)[0]) or "")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compare, "text_logprobs", lambda *_: pytest.fail("scored before it is refused"))
-        told = command("--mixture", runs[0], str(trained), main=compare.main).refused()
-        assert (
-            f"--mixture: {trained} assigns probabilities only to whole sentences; leave it out; model=mixture" in told
-        )
         told = command(
             "--tokens", runs[0], str(trained), "--plot", str(tmp_path / "a.svg"), main=compare.main
         ).refused()
