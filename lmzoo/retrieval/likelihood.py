@@ -10,10 +10,9 @@ history h backs off to the shorter h′ by a Dirichlet prior of its own (MacKay 
     p(w|h, d) = (c(hw, d) + ν p(w|h′, d)) / (Σ_v c(hv, d) + ν)
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Annotated
 
 import numpy as np
@@ -68,39 +67,22 @@ def _lengths(index: Index, mu: float) -> np.ndarray:
 
 
 def log_likelihood(
-    index: Index, query: Sequence[int], options: RankingOptions, documents: np.ndarray | None = None
+    index: Index, grams: Mapping[tuple[int, ...], float], options: RankingOptions, documents: np.ndarray
 ) -> np.ndarray:
-    """(n,) log p(q|d) in nats of some documents or all; the first words of the query have shorter histories."""
-    documents = np.arange(len(index.names)) if documents is None else documents
-    if options.order == 1:
-        return expected_log(index, Counter(query), options, documents)
-    grams = Counter(tuple(query[max(0, end - options.order) : end]) for end in range(1, len(query) + 1))
-    return sum(
-        (n * np.log(probability(index, g, options)[documents]) for g, n in grams.items()), np.zeros(len(documents))
-    )
+    """(n,) Σ_hw weight(hw) log p(w|h, d) in nats of n-grams in some documents.
 
-
-def expected_log(
-    index: Index, weights: Mapping[int, float], options: RankingOptions, documents: np.ndarray
-) -> np.ndarray:
-    """(n,) Σ_w weight(w) log p(w|d) in nats of some documents, by a visit to each that has the word.
-
-    p(w|d) is b(d) p(w|C) where d does not have w, and else that times 1 + (1 − λ) c(w, d) / ((|d| + μ) b(d) p(w|C)).
+    For a single word w, only the documents that have it are visited: p(w|d) is b(d) p(w|C) with b(d) = (1 − λ) μ /
+    (|d| + μ) + λ where d does not have w, and else that times 1 + (1 − λ) c(w, d) / ((μ + λ |d|) p(w|C)).
     """
-    log_b, factor = _unseen(index, options.mu, options.lambda_)
-    weight, share = np.array([*weights.values()]), np.array([index.share(word) for word in weights])
-    visited, counts, word = index.postings([*weights])
-    gain = weight[word] * np.log1p(counts / share[word] * factor[visited])
-    gain = np.bincount(visited, gain, minlength=len(index.names))
-    return gain[documents] + weight.sum() * log_b[documents] + weight @ np.log(share)
-
-
-@lru_cache(maxsize=1)
-def _unseen(index: Index, mu: float, lambda_: float) -> tuple[np.ndarray, np.ndarray]:
-    """(N,) log b(d) and (N,) (1 − λ) / ((|d| + μ) b(d)), which all queries share; see `expected_log`."""
-    length = _lengths(index, mu)
-    b = (1 - lambda_) * mu / length + lambda_
-    return np.log(b), (1 - lambda_) / (length * b)
+    mu, lambda_ = options.mu, options.lambda_
+    words = {gram[0]: weight for gram, weight in grams.items() if len(gram) == 1}
+    weight, share = np.array([*words.values()]), np.array([index.share(word) for word in words])
+    visited, counts, word = index.postings([*words])
+    gain = weight[word] * np.log1p((1 - lambda_) * counts / ((mu + lambda_ * index.lengths[visited]) * share[word]))
+    gain = np.bincount(visited, gain, minlength=len(index.names))[documents]
+    log_b = np.log((1 - lambda_) * mu / _lengths(index, mu)[documents] + lambda_)
+    longer = (n * np.log(probability(index, gram, options)[documents]) for gram, n in grams.items() if len(gram) > 1)
+    return sum(longer, gain + weight.sum() * log_b + weight @ np.log(share))
 
 
 def relevance_model(index: Index, best: Scores, terms: int) -> dict[int, float]:
@@ -133,13 +115,14 @@ def score(index: Index, query: Sequence[int], options: RankingOptions, prior: np
     Args:
         prior: (N,) log p(d) + const.
     """
+    grams = Counter(tuple(query[max(0, end - options.order) : end]) for end in range(1, len(query) + 1))
     documents = index.documents_with(query)
-    scores = Scores(documents, log_likelihood(index, query, options, documents) + prior[documents])
+    scores = Scores(documents, log_likelihood(index, grams, options, documents) + prior[documents])
     if not options.feedback or not len(documents):
         return scores
     model = relevance_model(index, scores.best(options.feedback), options.terms)
+    expanded = defaultdict(float, {gram: options.weight * n for gram, n in grams.items()})
+    for word, p in model.items():
+        expanded[word,] += (1 - options.weight) * len(query) * p
     documents = index.documents_with([*query, *model])
-    likelihood = log_likelihood(index, query, options, documents)
-    expected = expected_log(index, model, options, documents)
-    expanded = options.weight * likelihood + (1 - options.weight) * len(query) * expected
-    return Scores(documents, expanded + prior[documents])
+    return Scores(documents, log_likelihood(index, expanded, options, documents) + prior[documents])

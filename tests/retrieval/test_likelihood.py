@@ -3,6 +3,7 @@
 import itertools
 import math
 import random
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -33,6 +34,11 @@ def count(text: list[str], gram: str) -> int:
     return sum("".join(text[i : i + len(gram)]) == gram for i in range(len(text)))
 
 
+def likelihood(index: Index, query: list[int], options: RankingOptions) -> np.ndarray:
+    """(N,) log p(q|d) of words."""
+    return log_likelihood(index, Counter((word,) for word in query), options, np.arange(len(index.names)))
+
+
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_counts_are_those_of_a_search(index: Index, texts: list[list[str]], n: int):
     for gram in map("".join, itertools.product("abcde", repeat=n)):
@@ -60,7 +66,7 @@ def dense(texts: list[list[str]], query: str, mu: float, lam: float) -> np.ndarr
 
 @pytest.mark.parametrize(("mu", "lam"), [(3.0, 0.0), (700.0, 0.0), (3.0, 0.4), (1.0, 0.9)])
 def test_unigrams_have_the_dense_formula(index: Index, texts: list[list[str]], mu: float, lam: float):
-    found = log_likelihood(index, index.numbers("abbe"), settings(mu=mu, lambda_=lam))
+    found = likelihood(index, index.numbers("abbe"), settings(mu=mu, lambda_=lam))
     np.testing.assert_allclose(found, dense(texts, "abbe", mu, lam))
 
 
@@ -72,7 +78,7 @@ def test_documents_that_have_a_word_are_visited_to_the_sum_over_all(mu: float, l
     query = index.numbers(["1", "2", "2", "17", "5"])
     for options in (settings(mu=mu, lambda_=lam), settings(mu=mu + 1, lambda_=lam)):
         expected = sum(np.log(probability(index, [word], options)) for word in query)
-        np.testing.assert_allclose(log_likelihood(index, query, options), expected, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(likelihood(index, query, options), expected, rtol=0, atol=1e-12)
 
 
 def test_postings_have_each_document_with_a_word_once(index: Index):
@@ -101,7 +107,7 @@ def test_a_ranking_visits_postings_and_sorts_its_first_documents_alone(monkeypat
 
 def test_jelinek_mercer_by_hand():
     index = Index({"one": "aab", "two": "b"})
-    found = log_likelihood(index, index.numbers("ab"), settings(mu=0.0, lambda_=0.25))
+    found = likelihood(index, index.numbers("ab"), settings(mu=0.0, lambda_=0.25))
     one = (0.75 * 2 / 3 + 0.25 * 2 / 4) * (0.75 * 1 / 3 + 0.25 * 2 / 4)
     two = (0.75 * 0 / 1 + 0.25 * 2 / 4) * (0.75 * 1 / 1 + 0.25 * 2 / 4)
     assert np.exp(found).tolist() == pytest.approx([one, two])
@@ -113,8 +119,8 @@ def test_trigrams_by_hand():
     b_a = (3 + 10 * b) / (3 + 10)
     c_b = (1 + 10 * c) / (2 + 10)  # the last b has no word after it
     c_ab = (1 + 10 * c_b) / (2 + 10)
-    found = log_likelihood(index, index.numbers("abc"), settings(mu=2.0, order=3, nu=10.0))
-    assert found[0] == pytest.approx(math.log(a * b_a * c_ab))
+    found = score(index, index.numbers("abc"), settings(mu=2.0, order=3, nu=10.0), np.zeros(2))
+    assert found.values[0] == pytest.approx(math.log(a * b_a * c_ab))
 
 
 def test_documents_without_a_word_of_the_query_are_left_out(index: Index, texts: list[list[str]]):
@@ -128,10 +134,10 @@ def test_documents_without_a_word_of_the_query_are_left_out(index: Index, texts:
 def test_a_prior_is_added(index: Index):
     prior = np.log(np.arange(1.0, 8))
     query = index.numbers("ab")
-    likelihood = log_likelihood(index, query, settings())
+    expected = likelihood(index, query, settings()) + prior
     for options in (settings(), settings(feedback=1, weight=1.0)):
         found = score(index, query, options, prior)
-        np.testing.assert_allclose(found.values, (likelihood + prior)[found.documents])
+        np.testing.assert_allclose(found.values, expected[found.documents])
 
 
 def test_feedback_has_the_dense_formula(index: Index, texts: list[list[str]]):
