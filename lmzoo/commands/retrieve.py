@@ -12,9 +12,9 @@ import numpy as np
 from lmzoo.cli.command import CommandParser, check_output, warn
 from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.files import write_output
-from lmzoo.core.options import Bounds, Size
+from lmzoo.core.options import Bounds, Size, check
 from lmzoo.retrieval.analysis import STOP_WORDS, analysis, read_stop_words, stemmer
-from lmzoo.retrieval.bm25 import BM25
+from lmzoo.retrieval.bm25 import bm25
 from lmzoo.retrieval.evaluation import MEASURES, cross_validated, judged_queries, measured
 from lmzoo.retrieval.formats import Judgements, Ranking, read_judgements, read_records, run_lines
 from lmzoo.retrieval.index import Index, ranked
@@ -80,7 +80,9 @@ def main() -> int:
         raise UserError("several values of an option need --qrels, to choose among them", "give one value of each")
     if len(grid) == 1 and arguments.folds != parser.get_default("folds"):
         raise UserError("--folds: no effect where each option has one value", "leave it out")
-    bm25 = BM25(*arguments.bm25) if arguments.bm25 else None
+    weighting: dict[str, float] = dict(zip(("k1", "b"), arguments.bm25, strict=True)) if arguments.bm25 else {}
+    if weighting:
+        check(bm25, weighting, "--bm25 ")
     judgements = read_judgements(arguments.qrels) if arguments.qrels else {}
     index, queries = _read(arguments, judgements)
     prior = np.log(np.maximum(index.lengths, 1)) if arguments.prior == "length" else np.zeros(len(index.names))
@@ -96,7 +98,7 @@ def main() -> int:
 
     def rank(query: str, options: RankingOptions) -> Ranking:
         words = queries[query]
-        scores = bm25.score(index, words) if bm25 else score(index, words, options, prior)
+        scores = bm25(index, words, **weighting) if weighting else score(index, words, options, prior)
         return ranked(index, scores, arguments.depth)
 
     best = dict.fromkeys(queries, grid[0])

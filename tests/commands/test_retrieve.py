@@ -126,6 +126,8 @@ def test_settings_are_chosen_by_cross_validation(files: Path):
     [
         (["docs", "absent"], "absent: no such file"),
         (["docs", "queries", "--bm25", "1", "2"], "--bm25 b=2.0: must be at most 1"),
+        (["absent", "queries", "--bm25", "-1", "0.5"], "--bm25 k1=-1.0: must be at least 0"),
+        (["docs", "queries", "--bm25", "nan", "0.5"], "--bm25 k1=nan: must be a number"),
         (
             ["docs", "queries", "--bm25", "1", "1", "--mu", "3"],
             "--bm25: does not use a language model; leave out --prior, --mu",

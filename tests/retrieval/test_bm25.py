@@ -6,8 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from lmzoo.core.errors import UserError
-from lmzoo.retrieval.bm25 import BM25
+from lmzoo.retrieval.bm25 import bm25
 from lmzoo.retrieval.index import Index
 
 
@@ -26,13 +25,7 @@ def test_scores_are_those_of_the_formula(k1: float, b: float):
                 if times := text.count(word):
                     total += rarity * times / (times + k1 * (1 - b + b * len(text) / mean))
             expected.append(total)
-        found = BM25(k1, b).score(index, index.numbers(query))
+        found = bm25(index, index.numbers(query), k1=k1, b=b)
         assert found.documents.tolist() == [d for d, text in enumerate(texts.values()) if set(text) & set(query)]
         np.testing.assert_allclose(found.values, np.array(expected)[found.documents])
-    assert not len(BM25(k1, b).score(index, []).documents)
-
-
-def test_values_that_cannot_be():
-    for values in ((-1.0, 0.5), (math.nan, 0.5), (1.2, 1.5)):
-        with pytest.raises(UserError, match=r"--bm25 (k1|b)"):
-            BM25(*values)
+    assert not len(bm25(index, [], k1=k1, b=b).documents)
