@@ -39,6 +39,6 @@ def main() -> int:
     file = (options.out or run.path) / "map.png"
     check_output(picture=file)
     drawn = of_run(run, run.corpus(), vectors, options.words, options.clusters, options.perplexity, options.seed)
-    write_output(file, drawn.png())
+    write_output(file, drawn)
     print(printable(str(file)))
     return 0

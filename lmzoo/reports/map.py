@@ -1,9 +1,7 @@
 """Pictures of word vectors on a plane."""
 
 import colorsys
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,59 +24,42 @@ NAMING = 3
 """The number of frequent words that name a cluster."""
 
 
-@dataclass(frozen=True)
-class Map:
-    """Words in the plane.
+def picture(title: str, words: Sequence[str], places: np.ndarray, clusters: Sequence[int]) -> bytes:
+    """Render a PNG: a point for each word, names where there is room, and a legend of colours.
 
-    Attributes:
+    Args:
         words: N, the most frequent first.
         places: (N, 2) coordinates from 0 to 1.
         clusters: the Brown cluster of each word.
+
+    Raises: UserError if Matplotlib is missing.
     """
+    with charts("lmzoo map") as pyplot:
+        figure, axes = pyplot.subplots(figsize=(11.2, 9.4))
+        for cluster in sorted({*clusters}):
+            rows = np.flatnonzero(np.array(clusters) == cluster).tolist()
+            label = " ".join(words[row] for row in rows[:NAMING])
+            colour = colorsys.hls_to_rgb(cluster / (max(clusters) + 1), 0.5, 0.7)
+            axes.scatter(*places[rows].T, color=colour, s=7, linewidth=0, alpha=0.7, label=label)
+        for row in named(words, places):
+            name, place = printable(words[row]), places[row]
+            axes.annotate(name, place, (0, 1), textcoords="offset points", fontsize=5.3, ha="center", parse_math=False)
+        axes.set_title(printable(title), parse_math=False)
+        axes.set(xticks=[], yticks=[], xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+        axes.spines[:].set_visible(False)
+        legend(axes, loc="upper left", bbox_to_anchor=(1, 1), markerscale=2, title="Brown clusters")
+        return rendered(figure, Path("map.png"))
 
-    title: str
-    words: Sequence[str]
-    places: np.ndarray
-    clusters: Sequence[int]
 
-    def png(self) -> bytes:
-        """Render a picture: a point for each word, names where there is room, and a legend of colours.
-
-        Raises: UserError if Matplotlib is missing.
-        """
-        with charts("lmzoo map") as pyplot:
-            figure, axes = pyplot.subplots(figsize=(11.2, 9.4))
-            for cluster, rows in self.members().items():
-                words = " ".join(self.words[row] for row in rows[:NAMING])
-                colour = colorsys.hls_to_rgb(cluster / (max(self.clusters) + 1), 0.5, 0.7)
-                axes.scatter(*self.places[rows].T, color=colour, s=7, linewidth=0, alpha=0.7, label=words)
-            for row in self.named():
-                name, place = printable(self.words[row]), self.places[row]
-                axes.annotate(
-                    name, place, (0, 1), textcoords="offset points", fontsize=5.3, ha="center", parse_math=False
-                )
-            axes.set_title(printable(self.title), parse_math=False)
-            axes.set(xticks=[], yticks=[], xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
-            axes.spines[:].set_visible(False)
-            legend(axes, loc="upper left", bbox_to_anchor=(1, 1), markerscale=2, title="Brown clusters")
-            return rendered(figure, Path("map.png"))
-
-    def members(self) -> dict[int, list[int]]:
-        """The indices of the words of each cluster, the most frequent first, by cluster number."""
-        found: dict[int, list[int]] = defaultdict(list)
-        for row, cluster in enumerate(self.clusters):
-            found[cluster].append(row)
-        return dict(sorted(found.items()))
-
-    def named(self) -> list[int]:
-        """The words whose names fit without overlap, in order of frequency."""
-        width = LETTER * np.array([len(printable(word)) for word in self.words])
-        found: list[int] = []
-        for row, (x, y) in enumerate(self.places):
-            near = np.abs(self.places[found] - (x, y))
-            if not ((near[:, 0] < (width[found] + width[row]) / 2) & (near[:, 1] < LINE)).any():
-                found.append(row)
-        return found
+def named(words: Sequence[str], places: np.ndarray) -> list[int]:
+    """The words whose names fit without overlap, in order of frequency."""
+    width = LETTER * np.array([len(printable(word)) for word in words])
+    found: list[int] = []
+    for row, (x, y) in enumerate(places):
+        near = np.abs(places[found] - (x, y))
+        if not ((near[:, 0] < (width[found] + width[row]) / 2) & (near[:, 1] < LINE)).any():
+            found.append(row)
+    return found
 
 
 def tsne(matrix: Tensor, perplexity: float, seed: int) -> np.ndarray:
@@ -98,10 +79,10 @@ def tsne(matrix: Tensor, perplexity: float, seed: int) -> np.ndarray:
 
 def of_run(
     run: Run, corpus: Corpus, vectors: WordVectors, words: int, clusters: int, perplexity: float, seed: int
-) -> Map:
-    """The map of the most frequent words of a run of ``lmzoo vectors``, by `tsne`, coloured by Brown cluster.
+) -> bytes:
+    """The picture of the most frequent words of a run of ``lmzoo vectors``, by `tsne`, coloured by Brown cluster.
 
-    Raises: UserError as `tsne` does, and if a word with a vector is not in the run's corpus.
+    Raises: UserError as `tsne` and `picture` do, and if a word with a vector is not in the run's corpus.
     """
     shown = vectors.words[:words]
     if absent := [word for word in shown if word not in corpus.vocabulary.index]:
@@ -110,4 +91,4 @@ def of_run(
     places = tsne(vectors.matrix[:words], perplexity, seed)
     of_word = cached_brown_clusters(corpus.splits["train"], len(corpus.vocabulary), clusters, "--clusters")
     title = f"{run.config()['method']['name']} on {corpus.name}"
-    return Map(title, shown, places, of_word[rows].tolist())
+    return picture(title, shown, places, of_word[rows].tolist())

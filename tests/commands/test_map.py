@@ -12,7 +12,7 @@ from lmzoo.commands import map as map_command
 from lmzoo.commands import vectors
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import sha256
-from lmzoo.reports.map import Map, tsne
+from lmzoo.reports.map import named, picture, tsne
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_the_map_is_written_into_the_run(run: str):
 
 def test_names_cover_no_more_frequent_name():
     places = np.array([[0.5, 0.5], [0.52, 0.505], [0.5, 0.52], [0.6, 0.5], [0.501, 0.5]])
-    assert Map("title", ["common", "covered", "above", "beside", "a"], places, [0] * 5).named() == [0, 2, 3]
+    assert named(["common", "covered", "above", "beside", "a"], places) == [0, 2, 3]
 
 
 def test_the_picture_tells_what_its_colours_mean(monkeypatch: pytest.MonkeyPatch):
@@ -41,14 +41,14 @@ def test_the_picture_tells_what_its_colours_mean(monkeypatch: pytest.MonkeyPatch
     seen = []
     monkeypatch.setattr("lmzoo.reports.map.rendered", lambda figure, _: seen.append(figure.axes[0]) or b"")
     words = ["the", "$a$", "of", "b", "a"]
-    drawn = Map("$title$", words, np.array([[0.1 * row, 0.5] for row in range(5)]), [0, 2, 0, 0, 0])
-    drawn.png()
+    places = np.array([[0.1 * row, 0.5] for row in range(5)])
+    picture("$title$", words, places, [0, 2, 0, 0, 0])
     (axes,) = seen
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["the of b", "$a$"]
     points = axes.collections
     assert [len(each.get_offsets()) for each in points] == [4, 1]
     assert len({tuple(each.get_facecolor()[0]) for each in points}) == 2
-    assert [text.get_text() for text in axes.texts] == [words[row] for row in drawn.named()]
+    assert [text.get_text() for text in axes.texts] == [words[row] for row in named(words, places)]
 
 
 @pytest.mark.parametrize(
