@@ -26,8 +26,8 @@ RECORD = r"\.I\b"
 HEADINGS = r"(query|topic|q)[-_ ]?(id)? .*(score|relevance|rel|grade|label)"
 """A first line of judgements that is none, such as BEIR's ``query-id corpus-id score``; in small letters."""
 
-NAMES = r"(query|topic|q|doc|document|corpus|passage|p)?[-_ ]?(id|no)\t"
-"""A first line ``NAME<TAB>TEXT`` that is none, such as ``doc_id<TAB>text``, likewise."""
+NAMES = r"((query|topic|q|doc|document|corpus|passage|p)?[-_ ]?(id|no)|query)\t"
+"""A first line ``NAME<TAB>TEXT`` that is none, such as ``doc_id<TAB>text`` or ``query<TAB>text``, likewise."""
 
 log = logging.getLogger(__name__)
 
@@ -73,14 +73,13 @@ def _smart(path: Path, lines: list[tuple[int, str]]) -> Iterator[tuple[int, str,
     begins = [place for place, (_, line) in enumerate(lines) if re.match(RECORD, line)]
     for begin, end in zip(begins, [*begins[1:], len(lines)], strict=True):
         number, first = lines[begin]
-        name = first.removeprefix(".I").strip()
         kept, field = [], ""
         for _, line in lines[begin + 1 : end]:
             if re.fullmatch(r"\.[A-Z]\s*", line):
                 field = line[1]
             elif field in ("T", "W"):
                 kept.append(line)
-        yield number, re.sub(r"^0+(?=[0-9]+$)", "", name), " ".join(kept)  # 004 is 4 in judgements
+        yield number, first.removeprefix(".I").strip(), " ".join(kept)
 
 
 def _json_lines(path: Path, lines: list[tuple[int, str]]) -> Iterator[tuple[int, str, str]]:
@@ -96,6 +95,9 @@ def _json_lines(path: Path, lines: list[tuple[int, str]]) -> Iterator[tuple[int,
             raise UserError(f"{path}, line {number}: no object with an 'id' and a 'text'")
         if not texts:
             raise UserError(f"{path}, line {number}: has neither 'title' nor 'text' nor 'contents'")
+        title, contents = ((fields.get(key) or "").split() for key in ("title", "contents"))
+        if title and contents[: len(title)] == title:
+            del texts[0]  # contents of Pyserini begin with the title
         yield number, shortened(name) if isinstance(name, int) else name, " ".join(texts)
 
 
@@ -157,7 +159,7 @@ def read_judgements(path: Path) -> dict[str, dict[str, int]]:
 def run_lines(rankings: Mapping[str, Ranking]) -> str:
     """Rankings by query -> TREC's run file: ``QUERY Q0 DOCUMENT RANK SCORE TAG``, the first rank 1."""
     return "".join(
-        f"{query} Q0 {document} {rank} {score:.6f} lmzoo\n"
+        f"{query} Q0 {document} {rank} {score:.9g} lmzoo\n"
         for query, ranking in rankings.items()
         for rank, (document, score) in enumerate(ranking.items(), 1)
     )

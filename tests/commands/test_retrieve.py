@@ -32,7 +32,7 @@ def documents(run: str, query: str) -> list[str]:
 @pytest.mark.usefixtures("files")
 def test_a_run_is_printed():
     done = command("docs", "queries", main=main)
-    assert re.fullmatch(r"(q\d Q0 d\d \d -\d+\.\d{6} lmzoo\n)+", done.out)
+    assert re.fullmatch(r"(q\d Q0 d\d \d -\d+\.\d{1,8} lmzoo\n)+", done.out)
     assert [documents(done.out, query) for query in ("q1", "q2", "q3")] == [["d2", "d1", "d5"], ["d5", "d4"], []]
     assert done.err == "5 documents of 9 words, 4 different; 3 queries, 1 of them without a known word\n"
 
@@ -86,6 +86,13 @@ def test_smart_documents_are_judged_by_their_numbers(files: Path):
     for relevant, expected in (("3", "1.0000"), ("2", "0.0000"), ("1", "0.0000")):
         (files / "qrels").write_text(f"3 0 {relevant} 1\n")
         assert command("docs", "queries", "--qrels", "qrels", main=main).out.startswith(f"MAP {expected} ")
+
+
+def test_padded_numbers_are_judged_as_written(files: Path):
+    (files / "docs").write_text(".I 01\n.W\nheat\n.I 02\n.W\nwing\n")
+    (files / "queries").write_text(".I 01\n.W\nwing\n")
+    (files / "qrels").write_text("01 0 02 1\n")
+    assert command("docs", "queries", "--qrels", "qrels", main=main).out.startswith("MAP 1.0000 ")
 
 
 def test_graded_judgements_have_the_figures_of_trec_eval(files: Path):

@@ -16,7 +16,7 @@ def file(folder: Path, text: str) -> Path:
     [
         (
             ".I 1\n.T\nwing\nflow\n.A\nting\n.W\nthe flow .\n.I 004\n.W\nheat\n.I 8\n",
-            "148",
+            ["1", "004", "8"],
             ["wing flow the flow .", "heat", ""],
         ),
         (
@@ -28,6 +28,8 @@ def file(folder: Path, text: str) -> Path:
         ("doc_id\ttext\n1\twing flow\n", "1", ["wing flow"]),
         ("1\tid\nid\twing\n", ["1", "id"], ["id", "wing"]),
         ('{"id": 1, "title": null, "text": "b"}\n', "1", ["b"]),
+        ('{"id": 1, "title": "a b", "contents": "a b\\nc"}\n', "1", ["a b\nc"]),
+        ('{"id": 1, "title": "a", "contents": "ab c"}\n', "1", ["a ab c"]),
     ],
 )
 def test_three_formats(tmp_path: Path, text: str, names: str, records: list[str]):
@@ -37,23 +39,22 @@ def test_three_formats(tmp_path: Path, text: str, names: str, records: list[str]
 @pytest.mark.parametrize(
     ("judged", "names"),
     [
-        ("", "147"),
-        ("147", "147"),  # every record's own number
-        ("14", "147"),
-        ("12", "147"),  # two are judged, three are there
-        ("1234", "147"),
-        ("123", "123"),  # as Cranfield's: exactly one to their number
+        ([], ["001", "4", "7"]),
+        (["001", "4", "7"], ["001", "4", "7"]),  # every record's own number
+        (["1", "4"], ["001", "4", "7"]),
+        (["1", "2"], ["001", "4", "7"]),  # two are judged, three are there
+        (["1", "2", "3", "4"], ["001", "4", "7"]),
+        (["1", "2", "3"], ["1", "2", "3"]),  # as Cranfield's: exactly one to their number
     ],
 )
 def test_records_keep_their_numbers_unless_judgements_count_them(
-    tmp_path: Path, judged: str, names: str, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, judged: list[str], names: list[str], caplog: pytest.LogCaptureFixture
 ):
-    found = read_records(file(tmp_path, ".I 001\n.W\na\n.I 4\n.W\nb\n.I 7\n.W\nc\n"), [*judged])
+    found = read_records(file(tmp_path, ".I 001\n.W\na\n.I 4\n.W\nb\n.I 7\n.W\nc\n"), judged)
     assert found == dict(zip(names, "abc", strict=True))
-    assert ("numbered 1 to 3 in their order, as the judgements count them, not 1 to 7" in caplog.text) == (
-        names == "123"
-    )
-    assert list(read_records(file(tmp_path, "1\ta\n4\tb\n7\tc\n"), [*judged])) == ["1", "4", "7"]  # of SMART alone
+    told = "numbered 1 to 3 in their order, as the judgements count them, not 001 to 7"
+    assert (told in caplog.text) == (names[0] == "1")
+    assert list(read_records(file(tmp_path, "1\ta\n4\tb\n7\tc\n"), judged)) == ["1", "4", "7"]  # of SMART alone
 
 
 def test_a_name_may_begin_as_a_record_does(tmp_path: Path):
@@ -73,7 +74,7 @@ def test_a_name_may_begin_as_a_record_does(tmp_path: Path):
         ('{"text": "b"}', "line 1: no object"),
         ('{"id": 1}', "line 1: has neither"),
         ('{"id": "\\ud800", "text": "a"}', "line 1: '.' is no name"),
-        (".I 1\n.W\na\n.I 01\n", "line 4: a second '1'"),
+        (".I 1\n.W\na\n.I 1\n", "line 4: a second '1'"),
         (".I 1\n.W\na\n.I\n", "line 4: '' is no name"),
         ("\n", "empty"),
         ("doc_id\ttext\n", "has only a header"),
@@ -132,7 +133,13 @@ def test_wrong_judgements_are_refused(tmp_path: Path, text: str, message: str):
         read_judgements(file(tmp_path, text))
 
 
-def test_a_run_has_ranks_from_one():
-    assert (
-        run_lines({"q": {"d2": -1.5, "d1": -2.0}, "r": {}}) == "q Q0 d2 1 -1.500000 lmzoo\nq Q0 d1 2 -2.000000 lmzoo\n"
+@pytest.mark.parametrize("name", ["query", "id", "qid"])
+def test_a_header_of_a_table_is_skipped_with_a_warning(tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture):
+    assert read_records(file(tmp_path, f"{name}\ttext\n1\twing\n")) == {"1": "wing"}
+    assert caplog.messages == [f"{tmp_path / 'file'}: its first line is read as a header"]
+
+
+def test_a_run_has_ranks_from_one_and_tells_near_scores_apart():
+    assert run_lines({"q": {"d2": -1.5, "d1": -1.50000001}, "r": {}}) == (
+        "q Q0 d2 1 -1.5 lmzoo\nq Q0 d1 2 -1.50000001 lmzoo\n"
     )
