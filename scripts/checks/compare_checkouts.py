@@ -84,7 +84,7 @@ LABELLERS = {
 }
 METHODS = {
     "skipgram": "method.epochs=2",
-    "cbow": "method.epochs=2 method.negative=0",
+    "cbow": "method.epochs=2",
     "glove": "method.epochs=2",
     "ppmi": "",
     "lsa": "",

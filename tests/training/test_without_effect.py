@@ -50,8 +50,8 @@ LINES = {
     "text": ["corpus=text", "corpus.train=words.txt", "corpus.valid=words.txt", "model=ngram", "model.order=2"],
 }  # fmt: skip
 OTHERS = {
-    "skipgram": ("vectors", ["corpus=text", "corpus.train=words.txt", "method.dim=4", "method.negative=0",
-                             "method.epochs=1", "method.min_count=1"]),
+    "skipgram": ("vectors", ["corpus=text", "corpus.train=words.txt", "method.dim=4", "method.epochs=1",
+                             "method.min_count=1"]),
     "lsa": ("vectors", ["corpus=text", "corpus.train=[words.txt,more.txt]", "method=lsa",
                         "method.min_count=1", "method.dim=2"]),
     "crf": ("label", ["task=pos", "task.train=pos.txt", "task.test=pos.txt", "labeller=crf"]),
@@ -222,9 +222,9 @@ def test_labels_and_vectors_tell_it_too(place: Path, monkeypatch: pytest.MonkeyP
     assert notes(command(*crf, "labeller.window=2", main=label.main)) == [
         "no effect with labeller.vectors=null and labeller.encoder=null: labeller.window"
     ]
-    assert notes(command(*skipgram, "method.exponent=1", "corpus.subwords=900", main=vectors.main)) == [
-        "no effect with method.negative=0: method.exponent", "no effect with corpus.unit=word: corpus.subwords"
-    ]  # fmt: skip
+    assert notes(command(*skipgram, "corpus.subwords=900", main=vectors.main)) == [
+        "no effect with corpus.unit=word: corpus.subwords"
+    ]
 
 
 def test_an_option_without_effect_is_no_warning_of_the_results(folder: Path):

@@ -102,21 +102,3 @@ def cbow(h: Tensor, c: Tensor, counted: Tensor, k: float, measured: bool = True)
     torch.mul(push, h, out=to_c[: B * T].view(B, T, d))
     torch.bmm(pull.mT, h, out=to_c[B * T :].view(B, -1, d))
     return float(loss), torch.baddbmm(push * words, pull, noise), to_c
-
-
-def hierarchical(
-    h: Tensor, nodes: Tensor, signs: Tensor, counted: Tensor, measured: bool = True
-) -> tuple[float, Tensor, Tensor]:
-    """-Σ_im K_im log p(x_i | h_im), log p(x | h) = Σ_l log σ(±_l h · u_l) along x's path (NIPS 2013, equation 3).
-
-    Args:
-        h: (N, M, d) vectors that tell a word.
-        nodes: (N, D, d) u of the nodes on the word's path.
-        signs: (N, D) which way the path goes there: 1 or -1, and 0 behind its end.
-        counted: (N, M) K, 1 or 0.
-    """
-    scores = h @ nodes.mT * signs[:, None]  # (N, M, D)
-    weight = counted[:, :, None] * signs.abs()[:, None]
-    loss = measured and -(weight * F.logsigmoid(scores)).sum()
-    push = scores.sigmoid_().sub_(1).mul_(weight).mul_(signs[:, None])
-    return float(loss), push @ nodes, push.mT @ h

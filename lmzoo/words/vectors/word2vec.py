@@ -7,49 +7,17 @@ products, and the gradients are written out. Rows that many words of a batch sha
 get the sum of their steps, cut to what `CAP` of them would give.
 """
 
-import heapq
 from abc import abstractmethod
-from typing import Annotated
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Count, Idle, NonNegative, Probability, Size, configured
+from lmzoo.core.options import NonNegative, Probability, Size, configured
 from lmzoo.corpus import Corpus
-from lmzoo.words.vectors.gradients import Band, cbow, hierarchical, skipgram
+from lmzoo.words.vectors.gradients import Band, cbow, skipgram
 from lmzoo.words.vectors.method import Method, MethodOptions, methods
-
-
-def huffman(counts: Tensor) -> tuple[Tensor, Tensor]:
-    """The paths of words from the root of a binary tree with V - 1 inner nodes; frequent words have short ones.
-
-    The two rarest subtrees are joined until one is left (Huffman 1952).
-
-    Args:
-        counts: (V,).
-
-    Returns: (V, D) int64 inner nodes of the paths, 0 behind their ends; and (V, D) 1 where the path goes left there, -1
-        where it goes right, 0 behind its end.
-    """
-    V = len(counts)
-    heap = [(count, word) for word, count in enumerate(counts.tolist())]
-    heapq.heapify(heap)
-    children = []
-    for node in range(V - 1):
-        (count, left), (other, right) = heapq.heappop(heap), heapq.heappop(heap)
-        children.append((left, right))
-        heapq.heappush(heap, (count + other, V + node))
-    paths: dict[int, list[tuple[int, float]]] = {2 * V - 2: []}
-    for node, (left, right) in reversed([*enumerate(children)]):
-        path = paths.pop(V + node)
-        paths[left], paths[right] = [*path, (node, 1.0)], [*path, (node, -1.0)]
-    depth = max(map(len, paths.values()))
-    rows = [paths[word] + [(0, 0.0)] * (depth - len(paths[word])) for word in range(V)]
-    padded = torch.tensor(rows, dtype=torch.float64)
-    return padded[:, :, 0].long(), padded[:, :, 1].float()
-
 
 T, BLOCKS, CAP = 64, 16, 8
 """Words of a block, blocks of a batch, and the most occurrences whose steps a row takes in full."""
@@ -72,11 +40,11 @@ class Word2VecOptions(MethodOptions):
     """d, the dimension of vectors."""
     window: Size = 5
     """L, the maximum window; contexts of a word are up to b words on each side, b drawn from 1 … L for each."""
-    negative: Count = 5
-    """k, the number of negative samples per pair; 0 is hierarchical softmax."""
+    negative: Size = 5
+    """k, the number of negative samples per pair."""
     shared: Size = 64
     """S, the negative samples that the words of a block share, with weight k/S each."""
-    exponent: Annotated[Probability, Idle(("method.negative", 0))] = 0.75
+    exponent: Probability = 0.75
     """negative samples are drawn by frequency to this power, ∝ n^exponent."""
     sample: NonNegative = 0.001
     """t of the subsampling of frequent words (equation 5; as in word2vec.c, a word is kept with probability √(t/f) +
@@ -109,8 +77,6 @@ class Word2Vec(Method):
         self.keep_probability = (share.sqrt() + share if o.sample else torch.ones_like(counts)).float()
         noise = counts**o.exponent
         self.noise = (noise / noise.sum()).cumsum(0).float()
-        if not o.negative:
-            self.nodes, self.signs = (part.to(self.device) for part in huffman(self.text.counts))
         random = torch.Generator().manual_seed(seed)
         self.W = (torch.rand(len(self.words), o.dim, generator=random) - 0.5) / o.dim
         self.W = self.W.to(self.device)
@@ -187,10 +153,7 @@ class Word2Vec(Method):
 
 @methods.register("skipgram")
 class SkipGram(Word2Vec):
-    """Skip-gram: a word w discriminates each of its contexts c from noise, σ(v_w · v'_c) (equation 4).
-
-    With hierarchical softmax (equation 3) a context predicts its word, as in word2vec.c: -log p(w | v_c).
-    """
+    """Skip-gram: a word w discriminates each of its contexts c from noise, σ(v_w · v'_c) (equation 4)."""
 
     def of_words(self, words: Tensor) -> Tensor:
         """(…) words -> (…, d) their vectors v."""
@@ -202,15 +165,6 @@ class SkipGram(Word2Vec):
 
     def descend(self, tokens: Tensor, near: Tensor, noise: Tensor, rate: float, measured: bool) -> float:
         L = self.options.window
-        if not self.options.negative:
-            words, near = tokens.unfold(1, 2 * L + 1, 1).flatten(0, 1), near.flatten(0, 1)
-            predicted = tokens[:, L : L + T].flatten()
-            nodes, signs = self.nodes[predicted], self.signs[predicted]
-            w, u = self.of_words(words), F.embedding(nodes, self.C)
-            loss, to_w, to_node = hierarchical(w, u, signs, near, measured)
-            self.learn(words, to_w, rate)
-            self._add(self.C, nodes, to_node, rate)
-            return loss
         words = tokens[:, L : L + T]
         w, c, n = self.of_words(words), F.embedding(tokens, self.C), F.embedding(noise, self.C)
         loss, to_w, to_c, to_n = skipgram(w, c, n, near, self.options.negative, measured)
@@ -240,17 +194,10 @@ class CBOW(Word2Vec):
         has_context = number.clamp(max=1)[:, :, 0]
         band = Band.of(len(words), T, L, words.device)
         h = band.to_words(near / number.clamp(min=1), F.embedding(tokens, self.W))  # (B, T, d)
-        if self.options.negative:
-            predicted = torch.cat([words.flatten(), noise.flatten()])
-            c = F.embedding(predicted, self.C)
-            loss, to_h, to_c = cbow(h, c, has_context, self.options.negative, measured)
-            self._add(self.C, predicted, to_c, rate)
-        else:
-            nodes, signs = self.nodes[words.flatten()], self.signs[words.flatten()]
-            h, weight = h.flatten(0, 1)[:, None], has_context.flatten()[:, None]
-            loss, to_h, to_node = hierarchical(h, F.embedding(nodes, self.C), signs, weight, measured)
-            to_h = to_h.view(*words.shape, -1)
-            self._add(self.C, nodes, to_node, rate)
+        predicted = torch.cat([words.flatten(), noise.flatten()])
+        c = F.embedding(predicted, self.C)
+        loss, to_h, to_c = cbow(h, c, has_context, self.options.negative, measured)
+        self._add(self.C, predicted, to_c, rate)
         to_contexts = band.to_places(near, to_h)  # in full for each context, as in word2vec.c
         self._add(self.W, tokens, to_contexts, rate)
         return loss
