@@ -174,18 +174,9 @@ class SkipGram(Word2Vec):
         return loss
 
 
-class CBOWOptions(Word2VecOptions):
-    shared: Size = 16
-    lr: NonNegative = 0.05
-
-
-@methods.register("cbow")
+@methods.register("cbow", shared=16, lr=0.05)
 class CBOW(Word2Vec):
     """Continuous bag of words: the mean h of its contexts' vectors discriminates a word from noise, σ(h · v'_w)."""
-
-    @configured(CBOWOptions)
-    def __init__(self, options: CBOWOptions):
-        super().__init__(**options.inherited(Word2VecOptions))
 
     def descend(self, tokens: Tensor, near: Tensor, noise: Tensor, rate: float, measured: bool) -> float:
         L = self.options.window
