@@ -54,6 +54,16 @@ def test_what_cannot_be_exported_is_refused(ppmi: str, arguments: list[str], mes
     assert not Path("new").exists()
 
 
+def test_words_with_a_space_are_written_in_gloves_format_alone(folder: Path):
+    Path("spaced").write_text("the 1 2\nNew York 3 4\nLos Angeles 5 6\n")
+    for form in ("word2vec", "word2vec-text"):
+        refused = command("spaced", "new", "--format", form, main=export.main).refused()
+        assert "which ends a word in word2vec's formats: 2, such as 'New York'; choose --format glove, or" in refused
+        assert not Path("new").exists()
+    assert command("spaced", "new", "--format", "glove", main=export.main).code == 0
+    assert read_vectors(Path("new")).words == ["the", "New York", "Los Angeles"]
+
+
 def trained(name: str, *options: str) -> str:
     assert command(*TEXT, "corpus.context=sentence", *options, f"run_dir='{name}'").code == 0
     return name

@@ -37,8 +37,13 @@ def encoded(vectors: WordVectors, form: Format) -> bytes:
     Those of word2vec begin with a line "V d". In ``word2vec-text`` and ``glove`` a line is a word and d numbers. In
     ``word2vec`` a word and a space come before d little-endian float32.
 
-    Raises: UserError where GloVe's format would begin with a byte order mark, which readers drop.
+    Raises: UserError where GloVe's format would begin with a byte order mark, which readers drop, and for words with a
+        space in those of word2vec, where it ends a word.
     """
+    if form != "glove" and (spaced := [word for word in vectors.words if " " in word]):
+        which = f"{len(spaced):,}, such as '{printable(shortened(spaced[0]))}'"
+        advice = "choose --format glove, or leave these words out of the file"
+        raise UserError(f"words with a space, which ends a word in word2vec's formats: {which}", advice)
     if form == "glove" and vectors.words[0].startswith("\ufeff"):
         raise UserError("GloVe's format: the first word begins with a byte order mark, which readers would drop",
                         "choose another --format")  # fmt: skip

@@ -16,8 +16,8 @@ from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.files import NUMBER, decompressed_name, read_lines
 from lmzoo.words.vectors.word_vectors import WordVectors
 
-QUESTIONS = 512
-"""How many analogies are answered at once."""
+QUESTIONS, SCORES = 512, 1 << 24
+"""The most analogies that are answered at once, and the most of their cosines with all words."""
 
 PART_OF_SPEECH = r"[ANRV]"
 """What SimVerb-3500 has before a judgement."""
@@ -109,9 +109,10 @@ def answered(questions: Questions, vectors: WordVectors) -> list[tuple[str, int,
     rows, first = [], torch.tensor(list(vectors.lower.values()))
     place, unit = torch.zeros(len(vectors.words), dtype=torch.int64), vectors.unit[first]
     place[first] = torch.arange(len(first))
+    size = max(1, min(QUESTIONS, SCORES // len(first)))
     for section, asked in questions.items():
         covered, words = vectors.lower_rows(asked, 4)
-        parts = place[words].split(QUESTIONS)
+        parts = place[words].split(size)
         right = [part[:, 3:] == scores(unit, part[:, :3]).argmax(2).T for part in parts]
         add, mul = torch.cat(right).sum(0).tolist() if right else (0, 0)
         rows.append((section, add, mul, len(covered), len(asked)))

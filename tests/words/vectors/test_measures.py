@@ -11,6 +11,7 @@ import torch
 from scipy.stats import spearmanr
 
 from lmzoo.core.errors import UserError
+from lmzoo.words.vectors import measures
 from lmzoo.words.vectors.formats import Format, encoded, read_vectors
 from lmzoo.words.vectors.measures import EPSILON, Pairs, answered, read_questions, scores, spearman
 from lmzoo.words.vectors.word_vectors import WordVectors, unit
@@ -101,6 +102,18 @@ def test_a_parallelogram_is_answered_right():
     assert total == ("total", 1, 1, 1, 1)
     cased = WordVectors([*vectors.words, "king", "Man"], torch.cat([matrix, matrix[[3, 0]]]))
     assert answered({"royal": [("man", "woman", "king", "queen")]}, cased)[0] == section
+
+
+@pytest.mark.parametrize(("most", "size"), [(1 << 24, 50), (210, 7), (1, 1)])
+def test_few_questions_are_answered_at_once_among_many_words(most: int, size: int, monkeypatch: pytest.MonkeyPatch):
+    vectors = WordVectors([f"w{n}" for n in range(30)], torch.randn(30, 5, generator=torch.Generator().manual_seed(0)))
+    words = torch.randint(30, (50, 4), generator=torch.Generator().manual_seed(1)).tolist()
+    questions, sizes = {"all": [tuple(f"w{n}" for n in row) for row in words]}, []
+    expected = answered(questions, vectors)
+    monkeypatch.setattr(measures, "SCORES", most)
+    monkeypatch.setattr(measures, "scores", lambda unit, part: sizes.append(len(part)) or scores(unit, part))
+    assert answered(questions, vectors) == expected
+    assert max(sizes) == size
 
 
 WORDS = ["the", "naïve", "1990", "N", "<unk>"]
@@ -206,8 +219,8 @@ def test_vectors_are_read_behind_a_byte_order_mark_and_packed(tmp_path: Path):
 def test_a_binary_file_with_a_space_in_a_word_or_a_part_missing_is_refused(tmp_path: Path):
     """The bytes of a vector would be taken for a word, and those after it for other numbers."""
     matrix = torch.randn(3, 6, generator=torch.Generator().manual_seed(0))
-    spaced, whole = (encoded(WordVectors(["the", name, "of"], matrix), "word2vec") for name in ("New York", "York"))
-    for wrong in (spaced, *(whole[:end] for end in range(4, len(whole) - 1))):
+    whole = encoded(WordVectors(["the", "New_York", "of"], matrix), "word2vec")
+    for wrong in (whole.replace(b"New_York", b"New York"), *(whole[:end] for end in range(4, len(whole) - 1))):
         (tmp_path / "v").write_bytes(wrong)
         with pytest.raises(UserError, match="not a file of word vectors"):
             read_vectors(tmp_path / "v")
