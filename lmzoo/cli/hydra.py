@@ -72,7 +72,7 @@ def run_hydra(job: Job, config_name: str, line: Sequence[str] | None = None) -> 
     ours = not (arguments.config_path or arguments.config_name or arguments.shell_completion)
     if ours:
         arguments.overrides[:0] = model_of_source(arguments.overrides, folders)
-        check_choices(arguments.overrides, config_name, arguments.multirun, folders)
+        check_choices(arguments.overrides, config_name, bool(arguments.multirun or arguments.cfg), folders)
         if arguments.multirun or any(given[0] in "+~" for given in arguments.overrides):
             check_keys(arguments.overrides, config_name, folders)
     names = _Names()

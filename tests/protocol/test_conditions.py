@@ -22,7 +22,7 @@ SMALL = {
     "rnn": {"embedding": 4, "hidden": 4},
     "lstm": {"embedding": 4, "hidden": 4, "layers": 2},
     "gru": {"embedding": 4, "hidden": 4, "layers": 2, "residual": True, "last": 4},
-    "lds_rnn": {"hidden": 4, "head": 0, "input": False, "dynamics": False},
+    "lds_rnn": {"hidden": 4, "input": False, "dynamics": False},
     "nnlm": {"order": 3, "embedding": 4, "hidden": 4, "direct": True},
     "logbilinear": {"order": 3, "embedding": 4},
 }

@@ -34,7 +34,7 @@ VARIANTS = {
     },
     "gru, residual, softmaxes mixed": {"layers": 2, "residual": True, "softmaxes": 3},
     "lds, in classes": {"classes": 8},
-    "lds_rnn, in classes": {"head": 5, "classes": 8},
+    "lds_rnn, in classes": {"classes": 8},
     "mixture, per sentence": {"per": "sentence"},
     "whole_sentence": {"clusters": [5], "samples": 500, "noise": 1, "min_count": 2},
     "cache, neural": {"theta": 0.3},

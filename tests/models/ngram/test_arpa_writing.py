@@ -139,7 +139,7 @@ def test_a_run_becomes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture, mon
     assert command(*options, "model=ngram", "model.order=3", "device=cpu", f"run_dir={run}").code == 0
     monkeypatch.setattr("sys.argv", ["export", str(run), str(tmp_path / "run.arpa.gz")])
     assert main() == 0
-    assert capsys.readouterr().out == f"{tmp_path / 'run.arpa.gz'}\n"
+    assert capsys.readouterr().err.endswith(f"{tmp_path / 'run.arpa.gz'}\n")
     monkeypatch.setattr("sys.argv", ["export", str(run), str(run / "last.pt")])
     with pytest.raises(UserError, match="is a part of the run in"):
         main()
