@@ -63,7 +63,10 @@ def truncated_svd(matrix: Tensor, rank: int, random: torch.Generator) -> tuple[T
     Q, B = torch.zeros(len(matrix), 0), torch.zeros(len(back), 0)
     block = forth @ torch.randn(len(back), width, generator=random)
     while Q.shape[1] < max(rank, BLOCKS * width):
-        block = torch.linalg.qr(torch.cat([Q, block], 1)).Q[:, Q.shape[1] :]  # orthogonal to Q also if in its span
+        for _ in range(3):  # the first leaves rounding errors
+            block = torch.linalg.qr(block - Q @ (Q.mT @ block)).Q
+        if float((Q.mT @ block).norm()) > 1e-3:  # in place of what Q has already, there may be anything
+            block = torch.linalg.qr(torch.cat([Q, block], 1)).Q[:, Q.shape[1] :]
         reached = back @ block  # Mᵀ block
         Q, B = torch.cat([Q, block], 1), torch.cat([B, reached], 1)
         block = forth @ reached
