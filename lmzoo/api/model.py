@@ -24,7 +24,6 @@ from lmzoo.corpus.lines import log2_shares
 from lmzoo.protocol.lines import (
     Line,
     Lines,
-    file_parts,
     mark_unknown,
     scored_parts,
     scored_texts,
@@ -221,9 +220,7 @@ class Loaded(Predictor):
         of_split = str(text) in SPLITS
         if context is not None and (wrong := unfit(context, Context)):
             raise UserError(f"context={context}: must be {wrong}")
-        if not (of_split or Path(text).exists()):
-            raise UserError(f"{text}: neither a split ({', '.join(SPLITS)}) nor a file")
-        parts = [self.run.split(str(text))] if of_split else file_parts(self.vocabulary, Path(text))
+        parts = self.run.parts(str(text), self.vocabulary)
         score, lines, unknown = Score(), 0, 0
         for part, logprobs in scored_parts(self.model, self.vocabulary, parts, context or self.context):
             score.add(validated(logprobs, self.run.path))

@@ -2,22 +2,18 @@
 
 import json
 import math
-import os
 import time
-from collections.abc import Iterable
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from lmzoo.cli.command import CommandParser, warn
 from lmzoo.core.checksums import RESULTS
-from lmzoo.core.errors import UserError, printable, shortened
-from lmzoo.corpus import Context, Vocabulary
+from lmzoo.core.errors import printable
+from lmzoo.corpus import Context
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.corpus.vocabulary import EOS_ID
-from lmzoo.protocol.lines import Part, file_parts, known_words, scored_parts
+from lmzoo.protocol.lines import known_words, scored_parts
 from lmzoo.protocol.perplexity import Score, perplexity, text_logprobs, validated
-from lmzoo.runs.directory import Run
 from lmzoo.runs.external import open_model, run_at
 from lmzoo.runs.results import finite, perplexities
 
@@ -50,7 +46,7 @@ def evaluate(run_dir: Path, text: str, context: Context | None = None, device: s
     memory: Context = context or config["corpus"]["context"]
     started, is_known = time.monotonic(), known_words(model, vocabulary)
     measured, of_known, unconditioned, words, last = Score(), Score(), Score(), 0, EOS_ID
-    for part, logprobs in scored_parts(model, vocabulary, _read(text, run, vocabulary), memory):
+    for part, logprobs in scored_parts(model, vocabulary, run.parts(text, vocabulary), memory):
         measured.add(validated(logprobs, run_dir))
         if model.open_vocabulary:
             is_known = known_words(model, vocabulary)
@@ -88,19 +84,6 @@ def evaluate(run_dir: Path, text: str, context: Context | None = None, device: s
         figures["impossible_unknown"] = measured.impossible - of_known.impossible
         figures["perplexity_of_known"] = of_known.perplexity
     return figures
-
-
-def _read(text: str, run: Run, vocabulary: Vocabulary) -> Iterable[Part]:
-    """A split, or a file with labelled lines, as one part; other files in parts."""
-    if text in SPLITS:
-        return [run.split(text)]
-    if not os.path.exists(text):  # noqa: PTH110 - for names of any length
-        meant = get_close_matches(text, SPLITS, n=1)
-        advice = f"did you mean '{meant[0]}'?" if meant else None
-        if len(text.split()) > 1:
-            advice = "lmzoo score measures a text by itself: echo 'one line' | lmzoo score RUN"
-        raise UserError(f"{shortened(text)}: neither a split ({', '.join(SPLITS)}) nor a file", advice)
-    return file_parts(vocabulary, Path(text))
 
 
 def main() -> int:

@@ -4,7 +4,8 @@ import contextlib
 import errno
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,15 +14,16 @@ from omegaconf import OmegaConf
 from lmzoo.core import ranks
 from lmzoo.core.checksums import CHECKSUM, NOT_AS_WRITTEN, RESULTS, is_altered, with_checksum
 from lmzoo.core.configs import parse
-from lmzoo.core.errors import UserError, one_line, out_of_memory
+from lmzoo.core.errors import UserError, one_line, out_of_memory, shortened
 from lmzoo.core.files import sha256
 from lmzoo.core.plugins import require_plugins
 from lmzoo.corpus import Corpus, Vocabulary, load_corpus
+from lmzoo.corpus.corpus import SPLITS
 from lmzoo.corpus.encoded import text_checksums
 from lmzoo.corpus.form import Form
 from lmzoo.corpus.subwords import Kind, Subwords
 from lmzoo.corpus.user_files import CONDITIONS, SCORES
-from lmzoo.protocol.lines import Part
+from lmzoo.protocol.lines import Part, file_parts
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.runs.checkpoint import (
     checkpoint_sha256,
@@ -288,6 +290,18 @@ class Run(Files):
         """A split of `corpus`, with the conditions of its lines, if any."""
         corpus = self.corpus()
         return Part(None, corpus.splits[name].long(), corpus.conditions.get(name))
+
+    def parts(self, text: str, vocabulary: Vocabulary) -> Iterable[Part]:
+        """A `split` as one part, or a file as `file_parts`; raise a UserError if there is neither."""
+        if text in SPLITS:
+            return [self.split(text)]
+        if not os.path.exists(text):  # noqa: PTH110 - for names of any length
+            meant = get_close_matches(text, SPLITS, n=1)
+            advice = f"did you mean '{meant[0]}'?" if meant else None
+            if len(text.split()) > 1:
+                advice = "lmzoo score measures a text by itself: echo 'one line' | lmzoo score RUN"
+            raise UserError(f"{shortened(text)}: neither a split ({', '.join(SPLITS)}) nor a file", advice)
+        return file_parts(vocabulary, Path(text))
 
     def results(self) -> dict[str, Any] | None:
         """The results of a finished run, after comparison of its files with their checksums; None before the end."""

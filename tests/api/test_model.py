@@ -245,6 +245,8 @@ def test_a_frame_of_runs_is_the_table_of_compare(run: Path, tmp_path: Path):
         lmzoo.compare([])
     with pytest.raises(UserError, match="validation: neither a split"):
         lmzoo.load(run).perplexity("validation")
+    with pytest.raises(UserError, match="neither a split"):
+        lmzoo.load(run).perplexity("a text of many words " * 100)
 
 
 @pytest.mark.usefixtures("folder")
