@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -93,8 +94,8 @@ class Corpus:
         if labels := self.labels("train"):
             found += filter(None, [header_warning(labels[0], Counter(labels))])
         for split, text in tokens.items() if self.of_files else ():
-            ends = text == EOS_ID
-            lines, empty = int(ends.sum()), int((ends[1:] & ends[:-1]).sum())
+            ends = text.numpy() == EOS_ID
+            lines, empty = np.count_nonzero(ends), np.count_nonzero(ends[1:] & ends[:-1])
             if empty > EMPTY * lines:
                 found.append(f"{split}: {empty:,} of {lines:,} lines are empty; each counts as a token that is easy to "
                              "predict, so perplexity is lower than of the text without them")  # fmt: skip

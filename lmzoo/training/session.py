@@ -98,7 +98,7 @@ def train(config: Configuration, given: Collection[str] = ()) -> dict[str, Any]:
     notes = [*config.notes_on(given)]
     corpus = learner.corpus
     made_from = origins(learner.sources, corpus.vocabulary.form.unit)
-    warnings = [*corpus.warnings, *leakage_warnings(learner.sources, corpus)]
+    leakage = [*leakage_warnings(learner.sources, corpus)]
 
     def finished() -> dict[str, Any] | None:
         run.check(config)
@@ -124,6 +124,7 @@ def train(config: Configuration, given: Collection[str] = ()) -> dict[str, Any]:
         run.begin({**config, **learner.resolved}, corpus, made_from)
         for line in (*learner.describe(), *notes):
             log.info("%s", line)
+        warnings = [*corpus.warnings, *leakage]
         for warning in warnings:
             log.warning("%s", warning)
         if learner.resumed:
