@@ -1,12 +1,11 @@
 """Fill the gaps of a sentence by exact inference: ``lmzoo fill RUN TEXT``."""
 
 import json
-from typing import Annotated
 
 from lmzoo.api import questions
 from lmzoo.cli.command import CommandParser, warn, warn_of
 from lmzoo.core.errors import for_output
-from lmzoo.core.options import Bounds, Count, Size
+from lmzoo.core.options import Count, LongSeed, Size
 from lmzoo.runs.external import open_model
 
 
@@ -23,7 +22,7 @@ def main() -> int:
     parser.add_argument("text", help="a sentence with gaps")
     parser.add_number("--top", Size, "number of words per gap, and of joint fillings", 5)
     parser.add_number("--samples", Count, "number of sampled fillings", 0)
-    parser.add_number("--seed", Annotated[int, Bounds(low=0, high=2**63 - 1)], "random seed of the first sample", 0)
+    parser.add_number("--seed", LongSeed, "random seed of the first sample", 0)
     parser.need("--seed", "--samples")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_device()

@@ -2,7 +2,6 @@
 
 import argparse
 from dataclasses import fields
-from typing import Annotated
 
 import torch
 from torch import Tensor
@@ -10,7 +9,7 @@ from torch import Tensor
 from lmzoo.api import questions
 from lmzoo.cli.command import CommandParser, RunFolder, bounded, warn, warn_of
 from lmzoo.core.errors import UserError, for_output
-from lmzoo.core.options import Bounds, Size
+from lmzoo.core.options import LongSeed, Size
 from lmzoo.corpus import EOS_ID
 from lmzoo.corpus.conditions import label_number
 from lmzoo.corpus.lines import line_sums
@@ -30,11 +29,10 @@ def main() -> int:
     begun, labels, cut = [] if prompt is None else prompt.tolist(), None, 0
     allowed = known_words(model, vocabulary) if options.no_unknown else None
     if options.matching:
-        guided_by = None if options.guide is None else open_model(options.guide, options.device)
-        hmm = guided_by[0] if guided_by else run
+        guide = None if options.guide is None else open_model(options.guide, options.device)
+        hmm = guide[0] if guide else run
         warn(questions.context_warning(hmm.path, hmm.config()["corpus"]["context"]))
-        guide = guided_by and guided_by[1:]
-        constrained = questions.constrained(model, vocabulary, options.pattern, options.length, guide)
+        constrained = questions.constrained(model, vocabulary, options.pattern, options.length, guide and guide[1:])
         if options.beam:
             found = beam_search(constrained, options.beam, options.tokens, prompt=prompt, allowed=allowed)
             sentences = [sentence.tokens for sentence in found if sentence.tokens[-1] == EOS_ID]
@@ -44,7 +42,7 @@ def main() -> int:
             sentences = constrained.sentences(options.samples, options.seed, decoding, prompt=prompt, allowed=allowed)
         sentences = [[*begun, *tokens] for tokens in sentences]
         text = torch.tensor([token for tokens in sentences for token in tokens])
-        models = [model] if guide is None else [model, guide[0]]
+        models = [model] if guide is None else [model, guide[1]]
         scores = [line_sums(text_logprobs(each, text, "sentence").cpu().double(), text).tolist() for each in models]
         texts = [[(logprobs, tokens) for tokens, *logprobs in zip(sentences, *scores, strict=True)]]
     elif options.beam:
@@ -110,8 +108,7 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
     parser.add_argument("--no-unknown", action="store_true", help="exclude <unk> and renormalize")
     about = "print the most likely sentences found by beam search of this width; … marks those cut at --tokens"
     parser.add_number("--beam", Size, about)
-    long_seed = Annotated[int, Bounds(low=0, high=2**63 - 1)]
-    parser.add_number("--seed", long_seed, "random seed of the first text, increased by 1 for each further text", 0)
+    parser.add_number("--seed", LongSeed, "random seed of the first text, increased by 1 for each further text", 0)
     parser.add_argument(
         "--scores",
         action="store_true",

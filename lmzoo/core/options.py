@@ -42,6 +42,8 @@ Count = Annotated[int, Bounds(low=0, high=2**31 - 1)]
 Depth = Annotated[int, Bounds(low=1, high=100)]
 """The range of numbers of layers, orders of n-grams, and other depths."""
 Seed = Annotated[int, Bounds(low=0, high=2**32 - 1)]
+LongSeed = Annotated[int, Bounds(low=0, high=2**63 - 1)]
+"""The range of seeds of sampled texts, each of which has the next one."""
 NonNegative = Annotated[float, Bounds(low=0, high=1e30)]
 Probability = Annotated[float, Bounds(low=0, high=1)]
 BelowOne = Annotated[float, Bounds(low=0, high=1, open_above=True)]

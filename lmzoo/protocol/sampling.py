@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
+from lmzoo.core.options import LongSeed, unfit
 from lmzoo.core.progress import Bar
 from lmzoo.corpus import EOS_ID, Context
 from lmzoo.protocol.abilities import Draws
@@ -321,8 +322,8 @@ def draw(weights: Tensor, uniform: Tensor) -> Tensor:
 
 def generators(seed: int, number: int) -> list[torch.Generator]:
     """A generator of random numbers for each text, with consecutive seeds; raise a UserError for an invalid seed."""
-    if not isinstance(seed, Integral) or not 0 <= seed < 2**62:
-        raise UserError(f"seed={seed!r}: must be an integer, at least 0 and below 2^62")
+    if not isinstance(seed, Integral) or unfit(int(seed), LongSeed):
+        raise UserError(f"seed={seed!r}: must be an integer, at least 0 and below 2^63")
     return [torch.Generator().manual_seed(int(seed) + n) for n in range(number)]
 
 

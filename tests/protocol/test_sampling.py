@@ -303,10 +303,11 @@ def test_arguments_that_cannot_be():
     for tokens, number in ((None, None), (1, 1)):
         with pytest.raises(ValueError, match="give either tokens or sentences"):
             sample(Bigrams(), tokens, seed=0, context="stream", sentences=number)
-    for seed in (1.5, "1", -1, 2**62):
+    for seed in (1.5, "1", -1, 2**63):
         with pytest.raises(UserError, match="must be an integer, at least 0 and below"):
             sample(Bigrams(), 1, seed=seed, context="stream")  # pyright: ignore[reportArgumentType]
     sample(Bigrams(), 1, seed=np.int64(3), context="stream")  # pyright: ignore[reportArgumentType]
+    sample(Bigrams(), 1, seed=2**63 - 1, context="stream", samples=2)  # the largest of lmzoo generate --seed
     for temperature in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(ValueError, match="must be positive and finite"):
             Decoding(temperature=temperature)
