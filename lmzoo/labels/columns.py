@@ -226,11 +226,7 @@ class ColumnText(LabelledText):
         label, words = self.columns.label, [number for row in self.rows for number in row]
         sentences = [number for number in words if self.width == 1 and len(self.bare[number].split()) > 1]
         if 2 * len(sentences) > len(words):
-            raise self._wrong(
-                sentences[0],
-                "has several words in its only column",
-                f"{WORD_A_LINE}; lmzoo tag --text reads a sentence a line",
-            )
+            raise self._wrong(sentences[0], "has several words in its only column", PLAIN)
         if label >= self.width or self.separator == "CoNLL-U" or not self.train:
             return
         strangers = [n for n in words if looks_like_word(self._fields(n)[label].strip(), self.train.labels)]
