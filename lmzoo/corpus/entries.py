@@ -227,10 +227,14 @@ def _unknown_note(corpus: Corpus, least: int) -> str:
     unknown = corpus.vocabulary.index[UNK]
     shares = [f"{100 * float((tokens == unknown).double().mean()):.1f}% of {split}"
               for split, tokens in corpus.splits.items()]  # fmt: skip
+    train = corpus.splits["train"]
+    words = train[train != EOS_ID]
+    mostly = bool((words == unknown).sum() > len(words) / 2)
+    hint = "; for text without spaces between words set corpus.unit=char" if mostly else ""
     return (
         f"valid or test has words that train lacks, so that these and words with fewer than {least} occurrences in "
         f"train are {UNK}: {', '.join(shares)}; the more are, the lower is perplexity, so compare runs of one "
-        "vocabulary (corpus.unknown=false refuses such words)"
+        f"vocabulary (corpus.unknown=false refuses such words){hint}"
     )
 
 

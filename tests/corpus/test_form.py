@@ -256,3 +256,10 @@ def test_unseen_words_of_valid_make_rare_words_unknown_and_are_counted(tmp_path:
     assert held.notes["valid"] == "lines 2 to 2 of train's 2"
     assert "60.0% of valid" not in held.warnings[0]
     assert "40.0% of valid" in held.warnings[0]
+
+
+def test_text_without_spaces_gets_the_advice_to_read_characters(tmp_path: Path):
+    (tmp_path / "train").write_text("天气很好\n今天天气\n去北京\n")
+    (tmp_path / "valid").write_text("今天很好\n")
+    warning, *_ = own(train=str(tmp_path / "train"), valid=str(tmp_path / "valid")).warnings
+    assert warning.endswith("; for text without spaces between words set corpus.unit=char")
