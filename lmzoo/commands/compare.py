@@ -24,7 +24,7 @@ from lmzoo.reports.comparison import as_csv, as_text, collect, groups
 from lmzoo.reports.plot import picture
 from lmzoo.reports.reading import Times, surprisal
 from lmzoo.reports.table import cell, csv_bytes
-from lmzoo.reports.words import Surprisals, picture_of_bands, picture_of_sentence
+from lmzoo.reports.words import ScoredSentence, picture_of_bands, picture_of_sentence
 from lmzoo.runs.external import matching, open_model, require_words
 from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL
 from lmzoo.runs.listing import OUTPUTS, names
@@ -170,7 +170,7 @@ def compare_sentence(
 
     Raises: UserError if a model has no probabilities of words, or reads in another direction than the first.
     """
-    read: list[Surprisals] = []
+    read: list[ScoredSentence] = []
     cuts: list[list[str]] = []
     forms: list[Form] = []
     named = names(folders)
@@ -192,7 +192,7 @@ def compare_sentence(
         warn_of(run, vocabulary)
         forms.append(vocabulary.form)
         cuts.append(line.words)
-        read.append(Surprisals(str(folder), (0.0 - line.logprobs / math.log(2)).tolist(), line.known.tolist()))
+        read.append(ScoredSentence(str(folder), (0.0 - line.logprobs / math.log(2)).tolist(), line.known.tolist()))
     words = cuts[0]
     if any(cut != words for cut in cuts):
         if not (words := sentence.split()):
@@ -219,16 +219,17 @@ def compare_sentence(
     return "\n".join(lines)
 
 
-def _displayed(folder: Path, words: list[str], device: str, tokenize: str | None) -> Surprisals:
+def _displayed(folder: Path, words: list[str], device: str, tokenize: str | None) -> ScoredSentence:
     """The surprisal under a run of the words of a sentence as they are displayed."""
     _, model, vocabulary = open_model(folder, device)
     if vocabulary.form.reverse:
-        raise UserError(f"{folder}: tokenizes the sentence differently from the others", "compare it by itself")
+        problem = f"{folder}: reads lines backwards (corpus.reverse=true) and tokenizes the sentence in its own way"
+        raise UserError(problem, "compare it by itself")
     cut = TOKENIZERS[tokenize] if tokenize and not vocabulary.form.tokenizer else None
     zeros = np.zeros(len(words), dtype=int)
     with error_prefix(str(folder)):
         bits, known = surprisal(model, vocabulary, Times(words, zeros, zeros, zeros), "sentence", cut)
-    return Surprisals(str(folder), bits.tolist(), known.tolist())
+    return ScoredSentence(str(folder), bits.tolist(), known.tolist())
 
 
 def main() -> int:

@@ -12,7 +12,7 @@ from lmzoo.core.errors import printable
 from lmzoo.corpus import Context
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.corpus.vocabulary import EOS_ID
-from lmzoo.protocol.lines import known_words, scored_parts
+from lmzoo.protocol.lines import known_words, scored_parts, stream_warning
 from lmzoo.protocol.perplexity import Score, perplexity, text_logprobs, validated
 from lmzoo.runs.external import open_model, run_at
 from lmzoo.runs.results import finite, perplexities
@@ -45,13 +45,14 @@ def evaluate(run_dir: Path, text: str, context: Context | None = None, device: s
     config = run.config()
     memory: Context = context or config["corpus"]["context"]
     started, is_known = time.monotonic(), known_words(model, vocabulary)
-    measured, of_known, unconditioned, words, last = Score(), Score(), Score(), 0, EOS_ID
+    measured, of_known, unconditioned, words, lines, last = Score(), Score(), Score(), 0, 0, EOS_ID
     for part, logprobs in scored_parts(model, vocabulary, run.parts(text, vocabulary), memory):
         measured.add(validated(logprobs, run_dir))
         if model.open_vocabulary:
             is_known = known_words(model, vocabulary)
         of_known.add(logprobs[is_known[part.tokens]])
         words += int(vocabulary.word_begins(part.tokens, last).sum())
+        lines += int((part.tokens == EOS_ID).sum())
         last = int(part.tokens[-1]) if len(part.tokens) else last
         if part.conditions is not None:
             unconditioned.add(text_logprobs(model, part.tokens, memory))
@@ -73,8 +74,11 @@ def evaluate(run_dir: Path, text: str, context: Context | None = None, device: s
         figures["bits_per_character"] = math.log2(measured.perplexity)
     if not vocabulary.form.of_words:
         figures |= {"words": words, "perplexity_per_word": perplexity(measured.logprob, words)}
-    warning = None if text in SPLITS else run.training_text_warning(Path(text))
-    if text in SPLITS and memory == config["corpus"]["context"] and (results := run.results()):
+    warning = None
+    if text not in SPLITS:
+        advice = stream_warning(model, lines, "--context sentence") if memory == "stream" and not context else None
+        warning = "; ".join(filter(None, [run.training_text_warning(Path(text)), advice]))
+    elif memory == config["corpus"]["context"] and (results := run.results()):
         recorded = perplexities(results).get(text, measured.perplexity)
         if not math.isclose(recorded, measured.perplexity, rel_tol=ROUNDED):
             warning = f"{run.path}/{RESULTS}: has {recorded:.2f}, so a file of the run was changed, or the code since"

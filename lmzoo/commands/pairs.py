@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lmzoo.cli.command import CommandParser, check_tokenize, tokenized, warn
-from lmzoo.core.errors import UserError, printable
+from lmzoo.core.errors import UserError, pluralize, printable
 from lmzoo.core.files import decompressed_name, read_lines
 from lmzoo.huggingface.causal import CausalTransformer
 from lmzoo.protocol.lines import Line, scored, unknown_warning
@@ -124,5 +124,6 @@ def main() -> int:
     for name, each in paradigms.items():
         print(f"{100 * each.right / each.pairs:5.1f}\t{each.pairs}\t{each.ties}\t{each.by_unknown}\t{printable(name)}")
     of_all = Preference(*map(sum, zip(*paradigms.values(), strict=True)))
-    print(f"{100 * mean:5.1f}\t{of_all.pairs}\t{of_all.ties}\t{of_all.by_unknown}\tmean of {len(paradigms)} paradigms")
+    number = pluralize(len(paradigms), "paradigm")
+    print(f"{100 * mean:5.1f}\t{of_all.pairs}\t{of_all.ties}\t{of_all.by_unknown}\tmean of {number}")
     return 0

@@ -92,9 +92,13 @@ def compare_readers(
 
     Returns: a table with `COLUMNS`, the data for `picture`, and the columns of ``--words``.
     """
+    named = names(arguments.runs)
+    header = [arguments.story, arguments.place, arguments.word, arguments.time, "compared", "rarity", *named]
+    if arguments.words and (twice := [name for name in header if header.count(name) > 1]):
+        raise UserError(f"--words: two columns are named {twice[0]}", "rename the column or the folder of the run")
     read: dict[Path, tuple[str, Surprisal]] = {}
     rare, frequencies_of, texts = None, None, set[str | None]()
-    for folder in dict.fromkeys(arguments.runs):
+    for folder in named.values():
         run, model, vocabulary = open_model(folder, arguments.device)
         require_words(run, model, vocabulary, labels=False, reverse=False)
         for caution in source_warnings(run):
@@ -126,11 +130,9 @@ def compare_readers(
     counts = ", ".join(f"{words.sum():,} {what}" for words, what in left)
     inform(f"{rows.sum():,} of {len(rows):,} words are compared; of the others {counts}")
     stories, places = zip(*times.ids, strict=True)
-    columns = {
-        arguments.story: stories, arguments.place: places, arguments.word: times.words, arguments.time: times.times,
-        "compared": rows, "rarity": rare,
-        **{name: read[folder][1][0] for name, folder in names(list(read)).items()},
-    }  # fmt: skip
+    surprisals = (bits for _, (bits, _) in read.values())
+    values: list[Iterable[Any]] = [stories, places, times.words, times.times, rows, rare, *surprisals]
+    columns = dict(zip(header, values, strict=True))
     table: list[list[str]] = [[*COLUMNS]]
     points: list[tuple[str, float, Gain]] = []
     for folder, (name, (bits, _)) in read.items():

@@ -15,7 +15,7 @@ def log_linear(product: Callable[[Tensor], Tensor], x: Tensor, dtype: torch.dtyp
     return product((x - peak).exp_().to(dtype)).double().log_().add_(peak)  # in place: rows may be many
 
 
-def log_sums(x: Tensor, labels: Tensor, number: int) -> Tensor:
+def logsumexp_by_label(x: Tensor, labels: Tensor, number: int) -> Tensor:
     """(N, K) x with (N,) labels of 0 to ``number`` - 1 -> (number, K) the logsumexp of the rows of each label."""
     rows = labels[:, None].expand_as(x)
     peak = x.new_full((number, x.shape[1]), -torch.inf).scatter_reduce(0, rows, x, "amax")

@@ -14,7 +14,7 @@ WORDS = 18
 
 
 @dataclass(frozen=True)
-class Surprisals:
+class ScoredSentence:
     """The surprisal of a sentence under a model.
 
     Attributes:
@@ -59,7 +59,7 @@ def picture_of_bands(bands: Sequence[FrequencyBand], first: str, second: str, ti
         return rendered(figure, file)
 
 
-def picture_of_sentence(words: Sequence[str], models: Sequence[Surprisals], file: Path) -> bytes:
+def picture_of_sentence(words: Sequence[str], models: Sequence[ScoredSentence], file: Path) -> bytes:
     """Plot the surprisal of each word of a sentence under several models, with rings for unknown words."""
     rows = math.ceil(len(words) / WORDS)
     across = math.ceil(len(words) / rows)

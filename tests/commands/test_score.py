@@ -242,6 +242,8 @@ def test_lines_that_are_scored_as_one_stream_have_a_warning(runs: list[str], run
         for given in ([runs[1], str(two), "--context", "sentence"], [runs[1], str(two), "--context", "stream"],
                       [runs[1], str(one)], [runs[1], "test"], [str(run), str(simple)]):  # fmt: skip
             assert "as one stream" not in command(*given, *form, main=score.main).err
+            assert "as one stream" not in command(*given, main=evaluate.main).err
+    assert command(runs[1], str(two), main=evaluate.main).err.count(warning) == 1
     for lm, text, context in (
         (runs[1], two, "stream"), (runs[1], two, "sentence"), (runs[1], one, None), (runs[1], "test", None),
         (str(run), simple, None), (runs[1], two, None),

@@ -336,6 +336,10 @@ def test_runs_are_compared_on_the_words_that_all_of_them_know(
     (a, bits), *_ = words.surprisal(f"{rows[0][0]} a")
     assert (each[0][2], float(each[0][6])) == (a.partition("→")[0], pytest.approx(bits, abs=1e-4))
     assert "3-gram" in (tmp_path / "plot.svg").read_text()
+    (tmp_path / "word").symlink_to(words.run.path)
+    refused = command(str(tmp_path / "word"), str(file), "--words", str(tmp_path / "again"), main=reading.main)
+    assert "error: --words: two columns are named word; rename" in refused.err
+    assert command(str(tmp_path / "word"), str(file), main=reading.main).code == 0
 
 
 def test_a_run_that_has_read_less_of_the_same_text_is_reported(folder: Path):

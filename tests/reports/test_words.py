@@ -8,7 +8,7 @@ import pytest
 from lmzoo.protocol.difference import FrequencyBand
 from lmzoo.reports import words
 from lmzoo.reports.charts import rendered
-from lmzoo.reports.words import WORDS, Surprisals, picture_of_bands, picture_of_sentence
+from lmzoo.reports.words import WORDS, ScoredSentence, picture_of_bands, picture_of_sentence
 
 pytest.importorskip("matplotlib")
 
@@ -47,8 +47,8 @@ def test_bars_are_bits_with_their_intervals_and_shares(panels: list):
 def test_a_long_sentence_stands_in_rows_of_about_the_same_length(panels: list):
     sentence = [f"w{number}" for number in range(WORDS + 5)]
     models = [
-        Surprisals("one", list(range(WORDS + 5)), [number != 2 for number in range(WORDS + 5)]),
-        Surprisals("two", [math.inf] * (WORDS + 5), [True] * (WORDS + 5)),
+        ScoredSentence("one", list(range(WORDS + 5)), [number != 2 for number in range(WORDS + 5)]),
+        ScoredSentence("two", [math.inf] * (WORDS + 5), [True] * (WORDS + 5)),
     ]
     assert picture_of_sentence(sentence, models, Path("a.png")).startswith(b"\x89PNG")
     shown = [[label.get_text() for label in panel.get_xticklabels()] for panel in panels]
@@ -63,4 +63,4 @@ def test_names_with_dollars_are_no_formulas(panels: list):
     bands = [FrequencyBand(1, 3, 1, -0.5, -0.75, -0.25)]
     assert picture_of_bands(bands, r"$\a$", r"$\b$", "title", Path("a.svg"))
     assert [text.get_text() for text in panels[0].get_legend().get_texts()] == [r"$\a$ is better", r"$\b$ is better"]
-    assert picture_of_sentence(["$\\c$"], [Surprisals(r"$\d$", [1.0], [True])], Path("a.svg"))
+    assert picture_of_sentence(["$\\c$"], [ScoredSentence(r"$\d$", [1.0], [True])], Path("a.svg"))

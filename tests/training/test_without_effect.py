@@ -72,6 +72,8 @@ LINES["averaged"] = [*LINES["nnlm"], "model.context=averaged", "trainer.average=
 OTHERS |= {method: ("vectors", [*OTHERS["skipgram"][1], f"method={method}"]) for method in ("cbow", "fasttext")}
 ALL = {name: ("train", line) for name, line in LINES.items()} | OTHERS
 
+REGISTRIES: tuple[Registry, ...] = (models, corpora, methods, labellers, tasks)
+
 CHANGED = {
     "trainer.average_decay": 0.5,
     "model.dropout": 0.5,
@@ -152,12 +154,29 @@ def test_every_option_that_may_be_without_effect_is_so_in_a_line_above(place: Pa
             if "." in key
         }
     marked = {(None, f"trainer.{option}") for option in idle_options(TrainerOptions)}
-    registries: tuple[Registry, ...] = (models, corpora, methods, labellers, tasks)
-    for registry in registries:
+    for registry in REGISTRIES:
         for name, entry in registry.entries.items():
             marked |= {(name, f"{registry.kind}.{option}") for option in idle_options(entry, f"{registry.kind}.")}
     assert marked - tried == {("local", "labeller.window"), ("local", "labeller.scale")}  # refused without vectors
     assert not any(idle_options(entry) for of in (optimizers, schedules) for entry in of.entries.values())
+
+
+def test_the_options_that_leave_others_without_effect_exist():
+    existing = {
+        f"{registry.kind}.{option}"
+        for registry in REGISTRIES
+        for entry in registry.entries.values()
+        for option in schema(entry)
+    } | {f"trainer.{option}" for option in schema(TrainerOptions)}
+    named = {
+        option
+        for entry in [TrainerOptions, *(entry for registry in REGISTRIES for entry in registry.entries.values())]
+        for kind in schema(entry).values()
+        for mark in get_args(kind)
+        if isinstance(mark, Idle)
+        for option, *_ in mark.where
+    }
+    assert named <= existing
 
 
 def idle_options(entry: Any, where: str = "") -> list[str]:

@@ -15,7 +15,10 @@ from lmzoo.numerics.sparse import SparseRows
 from lmzoo.protocol.abilities import LogZ
 
 TOLERANCE = 1e-5
+"""The relative decrease at which `minimise` ends."""
+
 ITERATIONS = 200
+"""The most iterations of `minimise`."""
 
 
 class Contrast:

@@ -52,7 +52,7 @@ WHITENING_FLOOR = 1e-8
 """Least variance that whitening divides by, as a share of the largest; means hardly vary in such directions."""
 
 
-Unfitted = Idle(("model.dynamics", False), ("model.input", False), ("model.head", 0))
+Unfitted = Idle(("model.dynamics", False), ("model.input", False))
 """Where an `LDSRNN` fits no system."""
 
 

@@ -8,10 +8,8 @@ from numpy.typing import NDArray
 
 from lmzoo.corpus.lookup import Words
 
-POWERS = 10.0 ** np.arange(16)
-
-LONGEST = 17
-"""Bytes of a sign, a point and 15 digits."""
+LONGEST = 24
+"""The most bytes of a field that is read together with others, those of any float64 in its shortest form."""
 
 
 class Fields(Words):
@@ -41,27 +39,16 @@ class Fields(Words):
 def numbers(fields: Fields, which: NDArray[np.int64]) -> NDArray[np.float64]:
     """(N,) fields -> (N,) their numbers, to the last bit as `float` reads them; NaN for a field without one.
 
-    Decimals of up to 15 digits are read together, sign by sign; others by `float`.
+    Short fields are read together, unless one of them is no number.
     """
-    begin, length, text = fields.begin[which] + 1, fields.length[which], fields.bytes
-    digits, after = np.zeros((2, len(begin)), np.uint8)  # of these behind the decimal point
-    mantissa, point = np.zeros(len(begin), np.int64), np.zeros(len(begin), bool)
-    for k in range(min(LONGEST, int(length.max(initial=0)))):
-        sign = text.take(begin + k, mode="clip") * (k < length)
-        digit = sign - np.uint8(ord("0"))
-        is_digit = digit < 10
-        mantissa *= 1 + 9 * is_digit.view(np.uint8)
-        mantissa += digit * is_digit
-        digits += is_digit
-        after += is_digit & point
-        point |= sign == ord(".")
-    first = text[begin]
-    signed = (first == ord("-")) | (first == ord("+"))
-    ok = (digits > 0) & (digits < len(POWERS)) & (signed + digits + point == length)
-    values = mantissa / POWERS[np.minimum(after, 15)]  # of two exact numbers, and so correctly rounded (Clinger 1990)
-    np.negative(values, where=first == ord("-"), out=values)
-    for i in np.flatnonzero(~ok):
-        values[i] = math.nan
+    begin, length = fields.begin[which] + 1, fields.length[which]
+    if (longest := int(length.max(initial=1))) <= LONGEST:
+        place = np.arange(longest)
+        text = fields.bytes.take(begin[:, None] + place, mode="clip") * (place < length[:, None])
         with contextlib.suppress(ValueError):
-            values[i] = float(fields.field(which[i]))
+            return text.view(f"S{longest}")[:, 0].astype(np.float64)
+    values = np.full(len(which), math.nan)
+    for i, field in enumerate(which):
+        with contextlib.suppress(ValueError):
+            values[i] = float(fields.field(field))
     return values

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from lmzoo.models.hmm.inference.grouping import group
-from lmzoo.models.hmm.inference.underflow import accurate_from, add_gradients, log_sums
+from lmzoo.models.hmm.inference.underflow import accurate_from, add_gradients, log_dot_products
 from lmzoo.numerics.gpu_sync import assume, to_device_async
 
 
@@ -53,7 +53,7 @@ class _Forward(torch.autograd.Function):
                 score = predicted[t].log().add_(scale)
                 if mend and len(places := (predicted[t] < least).nonzero()):
                     b, j = places.unbind(1)
-                    sums = log_sums(beliefs[t], (b,), tiles.mT, (p[b], j))
+                    sums = log_dot_products(beliefs[t], (b,), tiles.mT, (p[b], j))
                     predicted[t][b, j], score[b, j] = torch.inf, sums  # of these, `ratio` is 0 in the backward pass
                     mended.append((t, b, j, sums))
                 score.add_(emission[:, t])  # eq. 20: times the emission

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from lmzoo.numerics.logspace import log_linear, log_sums
+from lmzoo.numerics.logspace import log_linear, logsumexp_by_label
 
 if TYPE_CHECKING:
     from lmzoo.models.hmm.block_hmm import BlockTables
@@ -77,7 +77,7 @@ class BlockChain:
         self.cached: dict[int, tuple[Tensor, Tensor]] = {}
 
     def class_logprobs(self, classes: Tensor, number: int) -> Tensor:
-        sums = log_sums(self.emission, classes * self.M + self.cluster, (number + 1) * self.M)
+        sums = logsumexp_by_label(self.emission, classes * self.M + self.cluster, (number + 1) * self.M)
         return sums.view(number + 1, -1)[:number].double()
 
     def step_backward(self, v: Tensor, needed: Tensor | None = None) -> Tensor:

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from lmzoo.models.hmm.inference.grouping import by_source
-from lmzoo.models.hmm.inference.underflow import accurate_from, add_gradients, log_product, log_sums, places
+from lmzoo.models.hmm.inference.underflow import accurate_from, add_gradients, log_dot_products, log_product, places
 from lmzoo.numerics.gpu_sync import to_device_async
 from lmzoo.numerics.precision import at_least_float32, autocast_type
 
@@ -82,7 +82,7 @@ class _Tiles(torch.autograd.Function):
         tiles = probs.log()
         pair, i, j = places(probs < accurate_from(P.dtype, features))
         ctx.rows = (here[pair], i), (target[pair], j)
-        sums = log_sums(P, ctx.rows[0], Q, ctx.rows[1])
+        sums = log_dot_products(P, ctx.rows[0], Q, ctx.rows[1])
         tiles[pair, i, j], probs[pair, i, j] = sums, torch.inf
         ctx.save_for_backward(P, Q, source, target, probs, sums)
         ctx.entries, ctx.dtype = (pair, i, j), dtype

@@ -29,7 +29,7 @@ from torch import Tensor
 from lmzoo.core.errors import UserError
 from lmzoo.core.progress import tracked
 from lmzoo.corpus.vocabulary import EOS_ID
-from lmzoo.numerics.logspace import log_sums
+from lmzoo.numerics.logspace import logsumexp_by_label
 from lmzoo.protocol.abilities import HiddenChain
 from lmzoo.protocol.patterns import Automaton
 from lmzoo.protocol.sampling import LONGEST_SENTENCE, draw
@@ -109,7 +109,7 @@ class Product:
             counts = torch.logaddexp(counts, further)
             if float(further.logsumexp((0, 1))) < math.log(TOLERANCE):  # p(sentence has t words | pattern)
                 break
-            prior = self.chain.step_forward(log_sums(used, self.target, self.states), self.left)
+            prior = self.chain.step_forward(logsumexp_by_label(used, self.target, self.states), self.left)
             t += 1
         weights = counts - mass.where(mass > -torch.inf, 0.0)
         allowed = torch.nn.functional.pad(self.kinds[self.kind], (0, 1))[:, self.classes]  # (E, V), never <eos>
@@ -159,7 +159,9 @@ class Product:
     def _choices(self, message: Tensor, t: int | None) -> Tensor:
         """(Q, Z) log v_t, given the next messages; no sentence ends where t is None."""
         terms = self.mass[self.kind] + message[self.target]
-        going_on = log_sums(terms, self.source, self.states) if len(terms) else torch.full_like(message, -torch.inf)
+        going_on = torch.full_like(message, -torch.inf)
+        if len(terms):
+            going_on = logsumexp_by_label(terms, self.source, self.states)
         if t is None or not self.may_end(t):
             return going_on
         return torch.where(self.accepting[:, None], torch.logaddexp(going_on, self.ending), going_on)

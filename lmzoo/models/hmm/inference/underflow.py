@@ -40,7 +40,7 @@ def _terms(X: Tensor, x: Index, Y: Tensor, y: Index) -> Iterator[tuple[slice, Te
         yield part, X[tuple(i[part] for i in x)] + Y[tuple(i[part] for i in y)]
 
 
-def log_sums(X: Tensor, x: Index, Y: Tensor, y: Index) -> Tensor:
+def log_dot_products(X: Tensor, x: Index, Y: Tensor, y: Index) -> Tensor:
     """(N,) log Σ_k exp(X[x]_k + Y[y]_k), the rows of X (…, K) and Y (…, K) given by number."""
     return torch.cat([X.new_empty(0), *(terms.logsumexp(1) for _, terms in _terms(X, x, Y, y))])
 
@@ -48,7 +48,7 @@ def log_sums(X: Tensor, x: Index, Y: Tensor, y: Index) -> Tensor:
 def add_gradients(
     dX: Tensor, dY: Tensor | None, X: Tensor, x: Index, Y: Tensor, y: Index, sums: Tensor, upstream: Tensor
 ) -> None:
-    """Add to dX and dY the gradients of `log_sums`, given its result and the (N,) gradients with respect to it."""
+    """Add to dX and dY the gradients of `log_dot_products`, given its result and the (N,) gradients by that."""
     sums = sums.clamp_min(torch.finfo(sums.dtype).min)  # no part of an impossible sum has a gradient
     for part, terms in _terms(X, x, Y, y):
         shares = terms.sub_(sums[part, None]).exp_().mul_(upstream[part, None])
@@ -60,7 +60,7 @@ def add_gradients(
 class _LogSums(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, X: Tensor, Y: Tensor, x: Index, y: Index) -> Tensor:
-        sums = log_sums(X, x, Y, y)
+        sums = log_dot_products(X, x, Y, y)
         ctx.save_for_backward(X, Y, sums)
         ctx.rows = x, y
         return sums
