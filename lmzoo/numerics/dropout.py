@@ -15,8 +15,8 @@ DRAWS = 2**16
 def dropout(x: Tensor, rate: float, training: bool = True) -> Tensor:
     """x, in training with a share ``rate`` of its numbers set to 0, and the others divided by 1 - rate.
 
-    On the CPU four elements share a random number of 64 bits, in a quarter of the time that PyTorch takes for a number
-    each; so ``rate`` is rounded down to a multiple of 2^-16 there.
+    On the CPU four elements share a random number of 64 bits, which takes less time than a number each; so ``rate`` is
+    rounded down to a multiple of 2^-16 there.
     """
     if not training or rate == 0 or x.device.type != "cpu":
         return F.dropout(x, rate, training)
