@@ -86,7 +86,7 @@ class Loaded(Predictor):
     def score(self, text: list[str], condition: str | None = None) -> list[float]: ...
 
     def score(self, text: str | list[str], condition: str | None = None) -> float | list[float]:
-        """log p in nats of a line that stands alone, `<eos>` included; of several lines, of each by itself.
+        """The log-probability, in nats, of a sentence and its `<eos>`; for a list of sentences, a list.
 
             >>> lm.score("the value"), lm.score(["the value", "value the"])
             (-..., [-..., -...])

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from lmzoo.api import questions
 from lmzoo.core.errors import UserError, nearest
-from lmzoo.core.options import Count, Size, unfit
+from lmzoo.core.options import Count, Size, require
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.conditions import label_number, unlabelled
 from lmzoo.protocol.lines import encode_prompt, known_words, mark_unknown
@@ -74,7 +74,7 @@ class Predictor:
         guide: "Predictor | None" = None,
         **decoding: Any,
     ) -> list[str]:
-        """Texts drawn side by side, of so many tokens (60) or whole sentences.
+        """Sample texts, each of ``tokens`` tokens (60 by default) or of ``sentences`` whole sentences.
 
             >>> lm.sample(sentences=1, prompt="the value", samples=2, top_p=0.9)
             ['the value ... <eos>', 'the value ... <eos>']
@@ -86,7 +86,7 @@ class Predictor:
             condition: the label of all of them, where the run's lines have labels; without it, one is drawn for each.
             unknown: whether `<unk>` may be drawn.
             pattern: see `lmzoo.protocol.patterns`; exact if the model is an HMM.
-            length: a number of words, or bounds such as ``"10..15"``.
+            length: the number of words of the sentence, the prompt included, or bounds such as ``"10..15"``.
             guide: an HMM of the same vocabulary that guides a model of another kind (Ctrl-G, Zhang et al. 2024).
             decoding: ``temperature``, ``top_k``, ``top_p``; see `lmzoo.protocol.sampling.Decoding`.
         """
@@ -94,8 +94,7 @@ class Predictor:
         if unfamiliar := sorted(decoding.keys() - names):
             others = signature(self.sample).parameters.keys() - {"decoding"}
             raise UserError(f"{unfamiliar[0]}: no such option of sample", nearest(unfamiliar[0], names | others))
-        if wrong := unfit(samples, Size):
-            raise UserError(f"samples={samples!r}: must be {wrong}")
+        require(Size, samples=samples)
         prefix = self._encode_prompt(prompt)
         first = [] if prefix is None else prefix.tolist()
         if any(option is not None for option in (pattern, length, guide)):
@@ -105,9 +104,9 @@ class Predictor:
             if not isinstance(guide, Predictor | None):
                 raise UserError(f"guide={guide}: is no loaded model", "give lmzoo.load(RUN)")
             hmm = guide or self
-            warn(questions.context_warning(hmm.run.path, hmm.context))
             other = None if guide is None else (guide.model, guide.vocabulary)
             model = questions.constrained(self.model, self.vocabulary, pattern, length, other)
+            warn(questions.context_warning(hmm.run.path, hmm.context))
             found = model.sentences(samples, seed, Decoding(**decoding), prompt=prefix, allowed=self._allowed(unknown))
             return [self.vocabulary.decode([*first, *text[:-1]]) for text in found]
         drawn = sample(
@@ -125,8 +124,9 @@ class Predictor:
 
         The items of patterns are described in `lmzoo.protocol.patterns`.
         """
+        answer = questions.ask(self.model, self.vocabulary, pattern, given)
         warn(questions.context_warning(self.run.path, self.context))
-        return math.exp(questions.ask(self.model, self.vocabulary, pattern, given).logprob)
+        return math.exp(answer.logprob)
 
     def fill(self, text: str, k: int = 5, *, samples: int = 0, seed: int = 0) -> questions.Filled:
         """The likeliest words of each gap of a sentence, exact for HMMs, and joint fillings found by a beam search.
@@ -134,8 +134,9 @@ class Predictor:
         >>> hmm.fill("the ___ of").best
         [...]
         """
+        filled = questions.fill(self.model, self.vocabulary, text, k, samples, seed)
         warn(questions.context_warning(self.run.path, self.context))
-        return questions.fill(self.model, self.vocabulary, text, k, samples, seed)
+        return filled
 
     def beam_search(
         self,
@@ -181,8 +182,7 @@ class Predictor:
         return Reader(self.model, self.run.path, label_number(condition, self.vocabulary))
 
     def _likeliest(self, reader: Reader, number: int) -> list[tuple[str, float]]:
-        if wrong := unfit(number, Count):
-            raise UserError(f"number={number}: must be {wrong}")
+        require(Count, number=number)
         p = reader.next_words()
         best = p.topk(min(number, len(p)))
         words = [self.vocabulary.words[word] for word in best.indices.tolist()]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Count, unfit
+from lmzoo.core.options import Count, require
 from lmzoo.corpus import EOS_ID, Context, Vocabulary
 from lmzoo.corpus.form import require_one_direction
 from lmzoo.models.combined.chains import chain_of
@@ -23,7 +23,7 @@ BEAM, LONGEST = 50, 200
 """The least width of a beam search, and the largest number of tokens in the place of … and of `<eos>`."""
 
 LEFT_OUT = 1e-6
-"""The share of a probability from which on a warning says that it is left out."""
+"""The share of a probability above which a warning says that sentences too long to be counted may have it."""
 
 
 def context_warning(path: object, context: Context) -> str | None:
@@ -112,9 +112,7 @@ def fill(
     Raises: UserError as `chain_of` and `Pattern.parse` do, for a negative number, and if there is no gap, or more than
         one of any number of words, as it is then not determined which words of a sentence are in which gap.
     """
-    for name, number in (("k", k), ("samples", samples)):
-        if wrong := unfit(number, Count):
-            raise UserError(f"{name}={number}: must be {wrong}")
+    require(Count, k=k, samples=samples)
     pattern = Pattern.parse(text, vocabulary, "text")
     if len(pattern.sequences) != 1 or pattern.sequences[0].negated:
         raise UserError(f"'{pattern.text}': is not one sentence with gaps", "lmzoo ask supports other patterns")
@@ -158,7 +156,7 @@ def constrained(
         length is given, and if no sentence matches.
     """
     window = None if length is None else str(length) if ".." in str(length) else f"{length}..{length}"
-    if window and not LENGTH.fullmatch(window):
+    if window and (window == ".." or not LENGTH.fullmatch(window)):
         raise UserError(f"length {length}: is not a number of words", "give one, or bounds such as 10..15")
     if pattern is None and window is None:
         raise UserError("there is no constraint", "give a pattern or a length")

@@ -13,7 +13,6 @@ from hydra.core.hydra_config import HydraConfig
 
 from lmzoo.cli.hydra import run_hydra
 from lmzoo.core.errors import Interrupted, UserError, one_line, printable
-from lmzoo.core.files import write_output
 from lmzoo.core.registry import plugin_error
 from lmzoo.runs.last_corpus import last_corpus
 from lmzoo.runs.log import log_failure
@@ -61,18 +60,11 @@ def run_jobs(command: str) -> int:
         shutil.rmtree(reports, ignore_errors=True)
     done = list(dict.fromkeys(Path(folder) for folder, ended in outcomes if ended))
     if len(done) > 1 and first:
-        _compare(done)
+        from lmzoo.reports.comparison import as_text, collect, groups
+
+        entries, _ = collect(done)
+        if entries:  # word vectors have no such table
+            print("\n" + as_text(groups(entries)))
     if failed := [folder for folder, ended in outcomes if not ended]:
         print(f"\n{len(failed)} failed: {printable(', '.join(failed))}", file=sys.stderr)
     return 1 if failed else 0
-
-
-def _compare(done: list[Path]) -> None:
-    """Compare the runs of a sweep, on the terminal and in a file next to them; word vectors have no such table."""
-    from lmzoo.reports.comparison import as_csv, as_text, collect, groups
-
-    entries, _ = collect(done)
-    if entries:
-        print("\n" + as_text(groups(entries)))
-        table = Path(os.path.commonpath([folder.absolute().parent for folder in done]), "sweep.csv")
-        write_output(table, as_csv(groups(entries, seeds=True)), followed=False)

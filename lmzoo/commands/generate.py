@@ -31,8 +31,8 @@ def main() -> int:
     if options.matching:
         guide = None if options.guide is None else open_model(options.guide, options.device)
         hmm = guide[0] if guide else run
-        warn(questions.context_warning(hmm.path, hmm.config()["corpus"]["context"]))
         constrained = questions.constrained(model, vocabulary, options.pattern, options.length, guide and guide[1:])
+        warn(questions.context_warning(hmm.path, hmm.config()["corpus"]["context"]))
         if options.beam:
             found = beam_search(constrained, options.beam, options.tokens, prompt=prompt, allowed=allowed)
             sentences = [sentence.tokens for sentence in found if sentence.tokens[-1] == EOS_ID]

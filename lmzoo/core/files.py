@@ -365,11 +365,10 @@ def destination(path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def output_stream(path: Path, followed: bool = True) -> Iterator[BinaryIO]:
+def output_stream(path: Path) -> Iterator[BinaryIO]:
     """Open a user's output file with `atomic_stream`, compressed if its name ends in ``.gz``.
 
-    Devices and pipes are written to directly. The target of a symbolic link is written, or the link replaced if not
-    ``followed``.
+    Devices and pipes are written to directly. Of a symbolic link the target is written.
 
     Raises: UserError if it cannot be written, and as `protect_inputs` does.
     """
@@ -379,9 +378,8 @@ def output_stream(path: Path, followed: bool = True) -> Iterator[BinaryIO]:
         if _read and path.is_file() and _identity(path.stat()) in _read:
             raise UserError(f"{path}: is an input of this command", "name another file to write")
         special = (path.exists() and not path.is_file()) or PIPES.intersection((path, path.parent))
-        file = destination(path) if followed else path
         with contextlib.ExitStack() as streams:
-            stream = streams.enter_context(path.open("wb") if special and followed else atomic_stream(file))
+            stream = streams.enter_context(path.open("wb") if special else atomic_stream(destination(path)))
             if path.suffix.lower() == ".gz":
                 stream = streams.enter_context(gzip.GzipFile("", "wb", fileobj=stream, mtime=0))
             yield cast(BinaryIO, stream)
@@ -389,7 +387,7 @@ def output_stream(path: Path, followed: bool = True) -> Iterator[BinaryIO]:
         raise UserError(f"{path}: cannot be written ({error.strerror})") from None
 
 
-def write_output(path: Path, data: bytes, followed: bool = True) -> None:
+def write_output(path: Path, data: bytes) -> None:
     """Write a file through `output_stream`."""
-    with output_stream(path, followed) as stream:
+    with output_stream(path) as stream:
         stream.write(data)

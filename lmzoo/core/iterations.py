@@ -13,7 +13,9 @@ Iterate = Callable[..., Iterator[int]]
 """A function with the arguments of `iterations`, all positional."""
 
 
-def _unsaved(total: int, what: str, _: Any, __: Any, start: Callable[[], None], notes: Any) -> Iterator[int]:
+def _unsaved(
+    total: int, what: str, _state_dict: Any, _load_state_dict: Any, start: Callable[[], None], notes: Any
+) -> Iterator[int]:
     start()
     with Bar(total, "iteration", what) as bar:
         for number in range(total):

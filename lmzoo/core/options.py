@@ -14,7 +14,7 @@ import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from keyword import iskeyword
-from numbers import Number
+from numbers import Integral, Number
 from typing import Annotated, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, dataclass_transform, overload
 
 from lmzoo.core.errors import UserError, format_value, nearest, shortened
@@ -185,6 +185,14 @@ def _describe(annotation: Any) -> str:
 def unfit(value: Any, annotation: Any) -> str | None:
     """The type or bounds that a value violates; None if it is valid."""
     return _violation(value, annotation) if _fits(value, annotation) else _describe(annotation)
+
+
+def require(annotation: Any, **arguments: Any) -> None:
+    """Raise a UserError if an argument does not fit the annotation; NumPy's integers are integers."""
+    for name, value in arguments.items():
+        whole = isinstance(value, Integral) and not isinstance(value, bool)
+        if wrong := unfit(int(value) if whole else value, annotation):
+            raise UserError(f"{name}={value!r}: must be {wrong}")
 
 
 def _fits(value: Any, annotation: Any) -> bool:

@@ -114,9 +114,9 @@ def check_predictions(model: LanguageModel, tokens: Tensor, atol: float) -> None
 def part_logprobs(model: LanguageModel, parts: Iterable[Tensor], context: Context) -> Iterator[Tensor]:
     """`text_logprobs` of a text in parts of any size: (n,) log p of each part of n tokens, in order.
 
-    Parts may be delayed: windows of a stream do not depend on the parts, and sentences are scored together once there
-    are `SENTENCES` tokens. So memory grows with the longest sentence, not with the text. For longer texts, sentences
-    are grouped differently than in one part.
+    The scores of a part may follow only after later parts are read: windows of a stream do not depend on the parts, and
+    sentences are scored together once there are `SENTENCES` tokens. So memory grows with the longest sentence, not with
+    the text. For longer texts, sentences are grouped differently than in one part.
     """
     stream = context == "stream" or model.forgets_at_eos
     rest, logprobs = torch.empty(0, dtype=torch.int64), torch.empty(0)

@@ -2,15 +2,15 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from numbers import Integral, Real
+from dataclasses import dataclass
+from numbers import Real
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import LongSeed, unfit
+from lmzoo.core.options import LongSeed, Size, require
 from lmzoo.core.progress import Bar
 from lmzoo.corpus import EOS_ID, Context
 from lmzoo.protocol.abilities import Draws
@@ -39,15 +39,13 @@ class Decoding:
     top_p: float = 1.0
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value, whole = getattr(self, field.name), field.name == "top_k"
-            if not isinstance(value, Integral if whole else Real) and not (whole and value is None):
-                raise UserError(f"{field.name}={value!r}: must be {'an integer' if whole else 'a number'}")
+        require(Size | None, top_k=self.top_k)
+        for name in ("temperature", "top_p"):
+            if not isinstance(value := getattr(self, name), Real):
+                raise UserError(f"{name}={value!r}: must be a number")
         if not 0 < self.temperature < math.inf:
             advice = None if self.temperature else "top_k=1 chooses the most likely word"
             raise UserError(f"temperature={self.temperature}: must be positive and finite", advice)
-        if self.top_k is not None and self.top_k < 1:
-            raise UserError(f"top_k={self.top_k}: must be at least 1")
         if not 0 < self.top_p <= 1:
             raise UserError(f"top_p={self.top_p}: must be above 0 and at most 1")
 
@@ -126,12 +124,13 @@ def sample(
         allowed: (V,) bool, the words that may be drawn, including `<eos>`; their probabilities are renormalized. None:
             all.
 
-    Raises: ValueError unless numbers are positive integers, and either ``tokens`` or ``sentences`` is given; UserError
-        if every next word has probability 0, or a sentence does not end.
+    Raises: UserError unless numbers are positive integers, and either ``tokens`` or ``sentences`` is given; if every
+        next word has probability 0, or a sentence does not end.
     """
-    _check_sizes(tokens=tokens, sentences=sentences, samples=samples)
+    require(Size, samples=samples)
+    require(Size | None, tokens=tokens, sentences=sentences)
     if (tokens is None) == (sentences is None):
-        raise ValueError("give either tokens or sentences")
+        raise UserError("sample needs either tokens or sentences", "give one of them")
     decoding = decoding or Decoding()
     randoms = generators(seed, samples)
     length, ends = torch.zeros(samples), torch.zeros(samples)
@@ -210,8 +209,7 @@ def sample_sentences(model: LanguageModel, sentences: int, random: torch.Generat
             if begun > sentences:
                 on = rows < sentences
                 rows, length, state = rows[on], length[on], tuple(part[on.to(part.device)] for part in state)
-            for _ in range(over):
-                bar.update()
+            bar.update(steps=over)
     return torch.cat(drawn)[torch.cat(numbers).argsort(stable=True)]
 
 
@@ -256,10 +254,9 @@ def beam_search(
         condition: the condition of the sentences, required for a conditional model.
         allowed: (V,) bool, the words of sentences, including `<eos>`; None: all. Their log p is not renormalized.
 
-    Raises: ValueError unless width and longest are positive integers; UserError as `sample` does, and if a condition is
-        missing.
+    Raises: UserError as `sample` does, and if a condition is missing.
     """
-    _check_sizes(width=width, longest=longest)
+    require(Size, width=width, longest=longest)
     if condition is None and shares(model) is not None:
         raise UserError("a beam search is for the sentences of one label", "give --condition LABEL")
     if width * model.vocabulary_size > MOST_CONTINUATIONS:
@@ -290,15 +287,6 @@ def beam_search(
     return sorted(ended + cut, key=lambda sentence: -sentence.logprob)[:width]
 
 
-def _check_sizes(**numbers: int | None) -> None:
-    """Raise a UserError if a number is not an integer, or less than 1; None is ignored."""
-    for name, number in numbers.items():
-        if number is not None and (not isinstance(number, Integral) or number < 1):
-            raise UserError(
-                f"{name}={number!r}: must be {'at least 1' if isinstance(number, Integral) else 'an integer'}"
-            )
-
-
 def _after(model: LanguageModel, prompt: Tensor | None, rows: int, conditions: Tensor | None) -> State:
     """The state of ``rows`` rows, with their conditions, after the prompt."""
     state = initial_state(model, rows, conditions)
@@ -322,8 +310,7 @@ def draw(weights: Tensor, uniform: Tensor) -> Tensor:
 
 def generators(seed: int, number: int) -> list[torch.Generator]:
     """A generator of random numbers for each text, with consecutive seeds; raise a UserError for an invalid seed."""
-    if not isinstance(seed, Integral) or unfit(int(seed), LongSeed):
-        raise UserError(f"seed={seed!r}: must be an integer, at least 0 and below 2^63")
+    require(LongSeed, seed=seed)
     return [torch.Generator().manual_seed(int(seed) + n) for n in range(number)]
 
 

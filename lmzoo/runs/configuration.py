@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from lmzoo.core.configs import choices, defaults, flatten, saved
-from lmzoo.core.errors import UserError, shortened
+from lmzoo.core.errors import UserError, format_value, shortened
 from lmzoo.core.files import sha256
 from lmzoo.core.options import call, format_option, renamed_value, unfit
 from lmzoo.core.registry import REGISTRIES, Registry
@@ -257,5 +257,5 @@ def differing_options(options: Sequence[Mapping[str, Any]], learner: str, names:
     for own in options:
         alike = [other for other in options if other.get(learner) == own.get(learner)]
         differing = [key for key in names if key in own and any(other.get(key) != own[key] for other in alike)]
-        found.append(" ".join(f"{names[key]}={own[key]}" for key in differing))
+        found.append(" ".join(f"{names[key]}={format_value(own[key])}" for key in differing))
     return found

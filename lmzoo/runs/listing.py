@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.files import write_output
+from lmzoo.core.files import write_atomic
 
 CONFIG = "config.yaml"
 """The file that makes a folder a run."""
@@ -35,8 +35,8 @@ def below(folder: Path) -> list[Path]:
 
 def write_latest(run: Path) -> None:
     """Write a path to `LATEST`, which stays as before if that fails."""
-    with suppress(UserError):
-        write_output(LATEST, os.fsencode(run), followed=False)
+    with suppress(OSError):
+        write_atomic(LATEST, os.fsencode(run))
 
 
 def find(name: str) -> Path:

@@ -28,7 +28,7 @@ class TrainerOptions(Options):
     epochs: Size = 12
     """number of passes over the training text."""
     checks_per_epoch: Annotated[int, Bounds(low=1, high=10000)] = 1
-    """number of measurements of validation perplexity per epoch."""
+    """number of measurements of validation perplexity per epoch, at most one after each window."""
     patience: Size | None = None
     """number of checks without improvement after which training stops; None: never."""
     clip: Annotated[float, Bounds(low=1e-9, high=1e30)] | None = 1.0

@@ -42,7 +42,7 @@ class Learner(ABC):
         sources: the source runs and files by option; see `lmzoo.core.registry.Registry.sources`.
         resolved: the groups of options in which ``auto`` is resolved, available after `prepare`.
         resumed: whether `restore` found a checkpoint.
-        unsealed: files of trained parameters without a checksum of their own, unlike checkpoints.
+        unsealed: files of trained parameters whose checksums `Run.finish` records; checkpoints contain theirs.
     """
 
     corpus: Corpus

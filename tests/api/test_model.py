@@ -6,6 +6,7 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from command_line import SMALL, command
@@ -121,7 +122,7 @@ def test_sentences_are_whole_and_a_beam_finds_them_with_their_log_p(run: Path):
     for text in lm.sample(sentences=2, samples=3):
         assert text.split().count("<eos>") == 2
         assert text.endswith("<eos>")
-    with pytest.raises(ValueError, match="give either tokens or sentences"):
+    with pytest.raises(UserError, match="either tokens or sentences"):
         lm.sample(5, sentences=2)
     prompt = lm.vocabulary.decode([3, 5])
     found = lm.beam_search(4, 6, prompt=prompt)
@@ -171,9 +172,10 @@ def test_a_model_is_trained_as_from_the_shell(run: Path, tmp_path: Path, monkeyp
 
 def test_mistakes(run: Path):
     lm = lmzoo.load(run)
-    for wrong in ({"tokens": "5"}, {"tokens": 2.5}, {"samples": "x"}, {"seed": 1.5}, {"top_k": 1.5}):
+    for wrong in ({"tokens": "5"}, {"tokens": 2.5}, {"samples": "x"}, {"seed": 1.5}, {"top_k": 1.5}, {"top_k": True}):
         with pytest.raises(UserError, match=r"[=].*: must be an integer"):
             lm.sample(**wrong)
+    assert len(lm.next_words("", np.int64(2))) == len(lm.sample(tokens=np.int64(1), samples=2)) == 2  # pyright: ignore[reportArgumentType]
     for width in ("x", 2.5):
         with pytest.raises(UserError, match=r"width=.*: must be an integer"):
             lm.beam_search(width)

@@ -13,14 +13,21 @@ import yaml
 from command_line import ROOT, TEXT, command
 from joblib import cpu_count
 
-from lmzoo.commands import label
+from lmzoo.commands import compare, label
 from lmzoo.core.configs import CONFIGS
 
 NGRAM = [*TEXT, "model=ngram", "model.order=2", "model.discount_fallback=true"]
 
 
+def table(folder: Path) -> list[dict[str, str]]:
+    """The runs as ``lmzoo compare`` writes them."""
+    file = folder / "table.csv"
+    assert command(str(folder / "outputs/markov"), "--seeds", "--csv", str(file), main=compare.main).code == 0
+    return list(csv.DictReader(file.read_text().splitlines()))
+
+
 def sweep(folder: Path, *arguments: str) -> tuple[list[dict[str, str]], str]:
-    """The table that a sweep of two runs leaves, and what it prints."""
+    """The runs of a sweep, and what it prints."""
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     environment["PYTHONPATH"] = str(ROOT)
     done = subprocess.run(
@@ -29,7 +36,7 @@ def sweep(folder: Path, *arguments: str) -> tuple[list[dict[str, str]], str]:
     )  # fmt: skip
     assert done.returncode == 0, done
     assert not list(folder.glob(".sweep*"))
-    return list(csv.DictReader((folder / "outputs/markov/sweep.csv").read_text().splitlines())), done.stdout
+    return table(folder), done.stdout
 
 
 @pytest.mark.parametrize(
@@ -45,10 +52,10 @@ def test_a_launcher_does_two_runs_that_keep_to_their_threads(
     plugin = {"local": "joblib", "submitit_local": "submitit"}[launcher]
     pytest.importorskip(f"hydra_plugins.hydra_{plugin}_launcher")
     given = [f"hydra.launcher.{option}" for option in options]
-    table, out = sweep(tmp_path, "model.unknown=false,true", f"hydra/launcher={launcher}", *given)
-    assert sorted(line["model.unknown"] for line in table) == ["false", "true"]
+    runs, out = sweep(tmp_path, "model.unknown=false,true", f"hydra/launcher={launcher}", *given)
+    assert sorted(line["model.unknown"] for line in runs) == ["false", "true"]
     assert out.count("\nmarkov, context stream, 21 words\n") == 1  # one table
-    for line in table:
+    for line in runs:
         (start,) = json.loads((tmp_path / line["run"] / "provenance.json").read_text())
         assert start["machine"]["threads"] == threads
 
@@ -59,13 +66,12 @@ def test_a_search_follows_valid_perplexity_and_finds_its_runs_again(folder: Path
     options = ["hydra/sweeper=search", "hydra.sweeper.n_trials=2", "model.smoothing=additive",
                "model.pseudocount=interval(0.01,1)"]  # fmt: skip
     first = command("-m", *NGRAM, *options)
-    table = (folder / "outputs/markov/sweep.csv").read_text()
-    rows = list(csv.DictReader(table.splitlines()))
+    rows = table(folder)
     best = yaml.safe_load((folder / "outputs/optimization_results.yaml").read_text())
     assert best["best_value"] == min(float(line["valid"]) for line in rows) < float(rows[1]["valid"])
     again = command("-m", *NGRAM, *options)
     assert first.code == again.code == 0
-    assert (folder / "outputs/markov/sweep.csv").read_text() == table
+    assert table(folder) == rows
     assert again.out.count("already finished") == 2
 
 

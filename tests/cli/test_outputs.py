@@ -144,17 +144,6 @@ def test_a_map_is_not_drawn_through_a_link(runs: Path, monkeypatch: pytest.Monke
     assert command(*line, main=map_command.main).code == 0
 
 
-def test_the_table_of_a_sweep_replaces_a_link(folder: Path):
-    Path("sweep").mkdir()
-    Path("mine").write_text("mine")
-    Path("sweep/sweep.csv").symlink_to(folder / "mine")
-    sweep = [*TEXT, *MODELS["ngram"], "-m", "seed=0,1", "run_dir='sweep/${seed}'"]  # -m may stand anywhere
-    assert command(*sweep).code == 0
-    assert Path("mine").read_text() == "mine"
-    assert not Path("sweep/sweep.csv").is_symlink()
-    assert len(Path("sweep/sweep.csv").read_text().splitlines()) == 3
-
-
 def test_a_run_is_read_through_links(runs: Path):
     """Its weights may lie on another disk; what is written takes the link's place."""
     Path("ngram/best.pt").rename("elsewhere.pt")

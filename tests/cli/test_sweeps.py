@@ -18,6 +18,7 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 
 from lmzoo.cli.hydra import _forced, _groups_composed_once
+from lmzoo.commands import compare
 from lmzoo.core.configs import CONFIGS
 from lmzoo.models.neural.recurrent import RNN
 from lmzoo.runs import directory
@@ -36,8 +37,9 @@ def runs() -> dict[str, Path]:
 
 
 def table() -> list[dict[str, str]]:
-    """What the sweep has written beside its runs."""
-    return list(csv.DictReader(Path("outputs/markov/sweep.csv").read_text().splitlines()))
+    """The runs as ``lmzoo compare`` writes them."""
+    assert command("outputs/markov", "--seeds", "--csv", "table.csv", main=compare.main).code == 0
+    return list(csv.DictReader(Path("table.csv").read_text().splitlines()))
 
 
 def boom(*_):
@@ -60,7 +62,7 @@ def test_a_failing_job_stops_nothing_and_alone_is_tried_again(monkeypatch: pytes
     assert "failed" not in (done / "train.log").read_text()
     before = (done / "last.pt").stat().st_mtime_ns
 
-    outcome = command(*SWEEP)
+    outcome = command(*SWEEP[1:3], "-m", *SWEEP[3:])  # which may stand anywhere
     assert (outcome.code, outcome.err) == (0, "")
     assert f"already finished: {done}" in outcome.out
     assert f"already finished: {failed}" not in outcome.out

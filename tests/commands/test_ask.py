@@ -113,11 +113,16 @@ def test_mistakes_are_named(run: Path, lm: Loaded):
         done = command(str(run), *line, main=main)
         assert done.code == 2
         assert problem in done.err
+    words = lm.vocabulary.words
     with pytest.raises(UserError, match="samples is the number of sentences"):
         lm.sample(10, pattern="…")
     for asked, problem in (
         (lambda: lm.sample(guide=lm), "there is no constraint"),
         (lambda: lm.sample(length="ten"), "length ten: is not a number of words"),
+        (lambda: lm.sample(length=""), "length : is not a number of words"),
+        (lambda: lm.sample(length=".."), "is not a number of words"),
+        (lambda: lm.sample(length=1, prompt=f"{words[2]} {words[3]}"), "no sentence that matches begins with the prom"),
+        (lambda: lm.sample(length=1, prompt=f"{words[2]} {words[3]}", guide=lm), "no sentence that matches begins"),
         (lambda: lm.fill("___", -1), "k=-1: must be at least 0"),
     ):
         with pytest.raises(UserError, match=problem):

@@ -301,10 +301,10 @@ def test_arguments_that_cannot_be():
     with pytest.raises(ValueError, match="samples=0: must be at least 1"):
         sample(Bigrams(), 1, seed=0, context="stream", samples=0)
     for tokens, number in ((None, None), (1, 1)):
-        with pytest.raises(ValueError, match="give either tokens or sentences"):
+        with pytest.raises(UserError, match="either tokens or sentences"):
             sample(Bigrams(), tokens, seed=0, context="stream", sentences=number)
     for seed in (1.5, "1", -1, 2**63):
-        with pytest.raises(UserError, match="must be an integer, at least 0 and below"):
+        with pytest.raises(UserError, match=r"seed=.*: must be "):
             sample(Bigrams(), 1, seed=seed, context="stream")  # pyright: ignore[reportArgumentType]
     sample(Bigrams(), 1, seed=np.int64(3), context="stream")  # pyright: ignore[reportArgumentType]
     sample(Bigrams(), 1, seed=2**63 - 1, context="stream", samples=2)  # the largest of lmzoo generate --seed

@@ -150,3 +150,5 @@ def test_runs_of_one_model_are_distinguished_by_their_options():
     options = [{"model.name": model, "model.hidden": hidden, "optimizer.lr": lr} for model, hidden, lr in runs]
     names = {"model.name": "name", "model.hidden": "hidden", "optimizer.lr": "lr"}
     assert differing_options(options, "model.name", names) == ["hidden=32", "hidden=64", ""]
+    tied = [{"model.name": "lstm", "model.tied": value} for value in (True, None)]
+    assert differing_options(tied, "model.name", {"model.tied": "tied"}) == ["tied=true", "tied=null"]

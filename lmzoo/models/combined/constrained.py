@@ -98,10 +98,17 @@ class Constrained(LanguageModel):
 
         Args:
             options: ``prompt`` and ``allowed`` of `lmzoo.protocol.sampling.sample`.
+
+        Raises: UserError if no sentence that matches begins with the prompt.
         """
         if not self.base and decoding == Decoding() and not any(option is not None for option in options.values()):
             with torch.no_grad():
                 return self.product.draw(generators(seed, number))
+        if (prompt := options.get("prompt")) is not None:
+            with torch.no_grad(), self.frozen():
+                score, _ = self(prompt[None].to(self.device), self.initial_state(1))
+            if score.sum() == -torch.inf:
+                raise UserError("no sentence that matches begins with the prompt", "change the prompt or the pattern")
         drawn = sample(self, None, seed, context="sentence", decoding=decoding, samples=number, sentences=1, **options)
         return [tokens.tolist() for tokens, _ in drawn.each()]
 
