@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-from torch import Tensor
-
 from lmzoo.cli.command import CommandParser, bounded, check_output
 from lmzoo.core.configs import choices, defaults
 from lmzoo.core.errors import UserError, printable
@@ -15,14 +13,6 @@ from lmzoo.words.merging import paths
 
 SHOWN = 12
 """The maximum number of words printed per cluster."""
-
-
-def members(cluster: Tensor, counts: Tensor) -> list[list[int]]:
-    """(V,) cluster and (V,) count of each word -> the words of each cluster, the most frequent first."""
-    words: list[list[int]] = [[] for _ in range(int(cluster.max()) + 1)]
-    for word in counts.argsort(descending=True, stable=True).tolist():
-        words[int(cluster[word])].append(word)
-    return words
 
 
 def main() -> int:
@@ -60,8 +50,10 @@ def main() -> int:
     cluster_of = cached_brown_clusters(tokens, len(vocabulary), options.clusters, "--clusters")
     counts = tokens.bincount(minlength=len(vocabulary))
     path_of = paths(tokens, cluster_of) if options.paths else None
+    order = counts.argsort(descending=True, stable=True)
     lines: list[str] = []
-    for number, words in enumerate(members(cluster_of, counts)):
+    for number in range(options.clusters):
+        words = order[cluster_of[order] == number].tolist()  # the most frequent first
         more = f" … ({len(words)} words)" if len(words) > SHOWN else ""
         print(f"{number:4d}  {printable(' '.join(vocabulary.words[word] for word in words[:SHOWN]))}{more}")
         for word in words:

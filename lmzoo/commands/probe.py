@@ -1,7 +1,6 @@
 """Evaluate word vectors on similarity and analogy: ``lmzoo probe RUN``."""
 
 import math
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from lmzoo.cli.command import CommandParser, RunFolder, check_output, warn
 from lmzoo.core.errors import UserError, nearest, printable
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Size
+from lmzoo.corpus.sources import data_folders
 from lmzoo.reports.table import aligned, csv_bytes
 from lmzoo.words.vectors.formats import read_vectors
 from lmzoo.words.vectors.measures import Pairs, Questions, answered, read_questions
@@ -61,6 +61,11 @@ def as_text(rows: Sequence[dict[str, Any]], names: Sequence[str], what: str) -> 
     return "\n".join(map(printable, aligned(lines)))
 
 
+def _in_data(pattern: str) -> list[Path]:
+    """The files that match a pattern under the first data folder that has any."""
+    return next(filter(None, (sorted(root.glob(pattern)) for root in data_folders())), [])
+
+
 def main() -> int:
     """Run the command. Returns: the exit code."""
     parser = CommandParser(
@@ -84,13 +89,12 @@ def main() -> int:
     parser.add_file("--csv", "write a line for each measure and neighbour")
     options = parser.parse_args()
     measured = not options.neighbours or options.sets or options.analogies
-    root, sets, analogies = Path(os.environ.get("LMZOO_DATA", "data")), options.sets, options.analogies
-    if sets is None:
-        sets = [file for folder in ("wordsim", "wordsim-more") for file in sorted((root / folder).glob("*.txt"))]
-    if analogies is None and (usual := root / "analogies" / "questions-words.txt").exists():
-        analogies = usual
-    sets, analogies = (sets, analogies) if measured else ([], None)
-    check_output(options.csv, inputs=[*options.vectors, *sets, *filter(None, [analogies])])
+    sets, analogies = options.sets, options.analogies
+    if measured and sets is None:
+        sets = _in_data("wordsim/*.txt") + _in_data("wordsim-more/*.txt")
+    if measured and analogies is None:
+        analogies = next(iter(_in_data("analogies/questions-words.txt")), None)
+    check_output(options.csv, inputs=[*options.vectors, *(sets or []), *filter(None, [analogies])])
     opened = {str(path): read_vectors(path) for path in options.vectors}
     names, tables = list(opened), {}
     if options.neighbours:

@@ -137,11 +137,13 @@ def _exclusions(judgements: Judgements, queries: Collection[str], documents: Col
     relevant = {query: [d for d, grade in grades.items() if grade] for query, grades in judgements.items()}
     there = set(documents)
     left_out = {
-        "judged queries not asked": [query for query in judgements if query not in queries],
+        "judged queries that the file of queries lacks": [query for query in judgements if query not in queries],
         "queries without relevant documents, not counted": [query for query in queries if not relevant.get(query)],
-        "relevant documents not there": [d for q in queries for d in relevant.get(q, []) if d not in there],
+        "relevant documents that the collection lacks": [
+            d for q in queries for d in relevant.get(q, []) if d not in there
+        ],
     }
-    lines = [f"{what}: {len(names):,}, {shortened(names[0])} the first" for what, names in left_out.items() if names]
+    lines = [f"{what}: {len(names):,}, the first {shortened(names[0])}" for what, names in left_out.items() if names]
     return "; ".join(lines) or None
 
 

@@ -124,7 +124,7 @@ class ColumnText(LabelledText):
                 fields = self._fields(number)
                 if len(fields) != 10:
                     raise self._wrong(number, f"has {len(fields)} of the ten columns of CoNLL-U",
-                                      "tabs part them, and a comment begins with #")  # fmt: skip
+                                      "they are separated by tabs, and a comment begins with #")  # fmt: skip
                 if not UNIVERSAL_NUMBER.fullmatch(fields[0]):
                     what = f"begins with '{shortened(fields[0], 40)}', no number of CoNLL-U"
                     advice = "it must be one of a word, 2, of a range, 2-3, or an empty node, 8.1"
@@ -135,7 +135,7 @@ class ColumnText(LabelledText):
                         raise self._wrong(number, what, "an empty line ends a sentence, and no other stands in it")
                     rows[-1].append(number)
         if words := [number for row in rows for number in row]:
-            self._set_width(words[0], "tabs part them")
+            self._set_width(words[0], "columns are separated by tabs")
         return rows
 
     def _rows(self, ordinary: Sequence[int]) -> list[list[int]]:
@@ -149,7 +149,9 @@ class ColumnText(LabelledText):
             self.separator = self.train.separator or self.separator
             if tabs is not None and self.separator == "spaces":
                 raise self._wrong(tabs, "has a tab, and the run was trained on columns separated by spaces", SAME_FORM)
-        parted_by = f"{self.separator} part them" + (f", as in line {tabs + 1}" if tabs else "")
+        parted_by = f"columns are separated by {self.separator}"
+        if tabs is not None:
+            parted_by += f", as in line {tabs + 1}"
         if ordinary:
             self._set_width(ordinary[0], parted_by)
         labels = self._labels(ordinary) | {"#"}
@@ -172,8 +174,8 @@ class ColumnText(LabelledText):
                 rows[-1].append(number)
             else:
                 comments += 1
-        counts = {"comments": comments, "lines of -DOCSTART-": documents}
-        self.left_out = " and ".join(f"{count} {what}" for what, count in counts.items() if count)
+        counts = {"comment": comments, "-DOCSTART- line": documents}
+        self.left_out = " and ".join(pluralize(count, what) for what, count in counts.items() if count)
         return rows
 
     def _labels(self, ordinary: Sequence[int]) -> set[str]:

@@ -35,16 +35,12 @@ class ChainLabeller(Labeller):
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
         labelled: dict[int, list[str]] = {}
         for batch in batches([len(sentence.words) for sentence in sentences], BATCH):
-            for number, path in zip(batch, best(self._finite_scores([sentences[i] for i in batch])), strict=True):
+            scores = self.scores([sentences[i] for i in batch])
+            if not all(bool((part < math.inf).all()) for part in (scores.emission[scores.inside()], *scores[1:3])):
+                raise UserError("the model's scores of labels are not numbers", "train it again")
+            for number, path in zip(batch, best(scores), strict=True):
                 labelled[number] = [self.labels[k] for k in path]
         return [labelled[i] for i in range(len(sentences))]
-
-    def _finite_scores(self, sentences: Sequence[Sentence]) -> Scores:
-        """`scores`; raise a UserError if one is NaN or infinite, since predictions would be arbitrary."""
-        scores = self.scores(sentences)
-        if not all(bool((part < math.inf).all()) for part in (scores.emission[scores.inside()], *scores[1:3])):
-            raise UserError("the model's scores of labels are not numbers", "train it again")
-        return scores
 
 
 class LexicalOptions(Options):

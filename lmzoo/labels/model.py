@@ -16,7 +16,7 @@ from lmzoo.protocol.model import Trained
 
 labellers = Registry("labeller")
 
-FEWER = "is task.label the column of labels? So many are few words' own"
+FEWER = "check that task.label is the column of labels, not of words"
 """The advice if there are too many labels."""
 
 LabelKind = Literal["words", "text", "tree"]

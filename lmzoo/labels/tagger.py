@@ -67,7 +67,8 @@ class Tagger:
             raise UserError("the text has no words", "give a sentence")
         wanted = len(task.columns.features) if isinstance(task, LabelledWords) else 0
         given = [[] for _ in words] if features is None else [list(each) for each in features]
-        if len(given) != len(words) or any(len(each) != wanted for each in given):
+        cells = [cell for each in given for cell in each]
+        if [len(each) for each in given] != [wanted] * len(words) or not all(isinstance(cell, str) for cell in cells):
             raise UserError(f"{self.trained.folder}: reads {wanted} further columns of each of the {len(words)} words",
                             "give them as features=[[…], …]")  # fmt: skip
         whole = labeller.kind == "text"

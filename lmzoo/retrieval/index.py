@@ -7,7 +7,7 @@ import numpy as np
 
 
 class Index:
-    """Where each word stands in N documents of T words together, V of them different.
+    """The positions of each word in N documents, which have T words, V of them different.
 
     Args:
         documents: the words of each document by its name.
@@ -73,11 +73,11 @@ class Index:
         return len(self._at(word)) / len(self.tokens)
 
     def _at(self, word: int) -> np.ndarray:
-        """The places of a word, ascending."""
+        """The places where a word occurs, ascending."""
         return self._places[self._begins[word] : self._begins[word + 1]]
 
     def _with_next(self, at: np.ndarray, step: int) -> np.ndarray:
-        """The places so many words after which the same document goes on."""
+        """The places whose document has a word ``step`` places later."""
         return at[at + step < self.offsets[self._document[at] + 1]]
 
 

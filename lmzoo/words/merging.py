@@ -46,7 +46,7 @@ def _merge_gain(counts: np.ndarray) -> np.ndarray:
 
 
 def _corner_gain(n: np.ndarray) -> np.ndarray:
-    """(C, C) what the four counts between two clusters gain when they become one, less what rows and columns say."""
+    """(C, C) corrections of the sum of row and column gains: the four counts between two clusters become one count."""
     loops, across = n.diagonal(), n + n.T
     both = loops[:, None] + loops + across
     rows = _f(loops[:, None] + n.T) + _f(loops + n)  # n(i, i) + n(j, i), n(i, j) + n(j, j)

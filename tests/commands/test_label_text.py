@@ -99,7 +99,7 @@ def test_mistakes_of_labelling_are_reported_in_a_line(labelled: Path):
     assert few in command("r", "new.txt", main=tag.main).refused()
     for line_by_line, why in {
         "they walk home now\n": "line 1 has 4 columns, and the run was trained on 3",
-        "they walk home\n\nthe cat walks home now\n": "line 3 has 5 columns, and line 1 has 3; spaces part them",
+        "they walk home\n\na b c d e\n": "line 3 has 5 columns, and line 1 has 3; columns are separated by spaces",
         "they walk home\n\nthe cat walks\n": "line 1 has 'home' as a label, which the run does not have",
     }.items():
         Path("new.txt").write_text(line_by_line)
@@ -143,6 +143,6 @@ def test_a_word_may_have_a_space_where_tabs_part_columns(labelled: Path):
 def test_comments_and_beginnings_of_documents_are_reported(labelled: Path):
     Path("t.txt").write_text("-DOCSTART- -X- O O\n\n# id 1 x=y\nAnna _ _ B-PER\n")
     done = command("task=ner", "labeller=majority", "task.train=t.txt", "task.test=t.txt", "run_dir=r", main=label.main)
-    assert done.out.count("t.txt: 1 comments and 1 lines of -DOCSTART- are no words") == 1, done
+    assert done.out.count("t.txt: 1 comment and 1 -DOCSTART- line are no words") == 1, done
     assert json.loads(Path("r/results.json").read_text())["words"] == {"train": 1, "test": 1}
     assert Path("r/test.labels").read_text() == Path("t.txt").read_text()

@@ -72,10 +72,13 @@ def test_what_the_figures_leave_out_is_reported(files: Path):
     counted = "5 documents of 9 words, 4 different; 2 queries, 0 of them without a known word\n"
     assert command(*asked, main=main).err == counted
     (files / "qrels").write_text(FILES["qrels"] + "q1 0 e7 2\nq1 0 e8 0\nq9 0 d1 1\nq8 0 d1 0\n")
-    told = "warning: judged queries not asked: 2, q9 the first; relevant documents not there: 1, e7 the first\n"
+    told = (
+        "warning: judged queries that the file of queries lacks: 2, the first q9; "
+        "relevant documents that the collection lacks: 1, the first e7\n"
+    )
     assert command(*asked, main=main).err == counted + told
     (files / "qrels").write_text("q2 0 d4 1\nq1 0 d1 0\n")
-    told = "warning: queries without relevant documents, not counted: 1, q1 the first\n"
+    told = "warning: queries without relevant documents, not counted: 1, the first q1\n"
     assert command(*asked, main=main).err == counted + told
 
 

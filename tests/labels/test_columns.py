@@ -63,7 +63,7 @@ def test_conllu_that_begins_with_a_range_or_an_empty_node_is_known(tmp_path: Pat
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("2 do do AUX VBP _ 0 root _ _", "has 1 of the ten columns of CoNLL-U; tabs part them"),
+        ("2 do do AUX VBP _ 0 root _ _", "has 1 of the ten columns of CoNLL-U; they are separated by tabs"),
         ("2\tdo\tdo\tAUX", "has 4 of the ten columns"),
         ("x" + "\t_" * 9, "begins with 'x', no number of CoNLL-U"),
         ("2-" + "\t_" * 9, "begins with '2-', no number"),
@@ -114,12 +114,12 @@ def test_other_blanks_than_spaces_and_tabs_part_no_columns(tmp_path: Path, blank
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("a X\nb Y Z\n", "line 2 has 3 columns, and line 1 has 2; spaces part them"),
-        ("a X Q\n\nb Y\n", "line 3 has 2 columns, and line 1 has 3; spaces part them"),
-        ("a\tX\nb\tY\t\n", "line 2 has 3 columns, and line 1 has 2; tabs part them"),
-        ("a\tX\nb Y\n", "line 2 has 1 column, and line 1 has 2; tabs part them"),
+        ("a X\nb Y Z\n", "line 2 has 3 columns, and line 1 has 2; columns are separated by spaces"),
+        ("a X Q\n\nb Y\n", "line 3 has 2 columns, and line 1 has 3; columns are separated by spaces"),
+        ("a\tX\nb\tY\t\n", "line 2 has 3 columns, and line 1 has 2; columns are separated by tabs"),
+        ("a\tX\nb Y\n", "line 2 has 1 column, and line 1 has 2; columns are separated by tabs"),
         ("a X\nb\tY\n", "line 1 has 1 of the 2 columns that are needed"),
-        ("New York X\nParis X\n", "line 2 has 2 columns, and line 1 has 3; spaces part them"),
+        ("New York X\nParis X\n", "line 2 has 2 columns, and line 1 has 3; columns are separated by spaces"),
         ("a\tX\nb\t \n", "line 2 has no label in its column"),
         ("a\tX\n\tY\n", "line 2 has no word in its column"),
         ("\u00a0\n", "empty"),
@@ -140,7 +140,7 @@ def test_the_beginning_of_a_document_is_no_word(tmp_path: Path, line: str):
     plain = f"{line}\n\nU.K. NNP I-NP B-LOC\n{line}\n\nRome NNP I-NP B-LOC\n"
     text = read(tmp_path, plain, NER)
     assert words(text) == [[("U.K.", "B-LOC")], [("Rome", "B-LOC")]]
-    assert text.left_out == "2 lines of -DOCSTART-"
+    assert text.left_out == "2 -DOCSTART- lines"
     assert text.written([["X"], ["Y"]]).decode() == plain.replace("B-LOC", "X", 1).replace("B-LOC", "Y", 1)
 
 

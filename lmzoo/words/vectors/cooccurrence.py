@@ -29,7 +29,10 @@ class Cooccurrences:
 
     @classmethod
     def of(cls, text: WordText, window: int, weighting: Weighting = "flat") -> "Cooccurrences":
-        """Σ of the weights of all pairs of words that are 1, …, ``window`` apart on one line; a UserError for none."""
+        """Σ of the weights of all pairs of words that are 1, …, ``window`` apart on one line.
+
+        Raises: UserError if there are none.
+        """
         text.require_neighbours()
         V, bits = len(text.words), (window - 1).bit_length()
         distance = np.arange(1, window + 1)

@@ -55,11 +55,13 @@ def encoded(vectors: WordVectors, form: Format) -> bytes:
 
 
 def read_vectors(path: Path) -> WordVectors:
-    """The vectors of a run's folder, or of a file in any of the formats, packed or not; a UserError for none.
+    """The vectors of a run's folder, or of a file in any of the formats, packed or not.
 
     Of a word that is there again, the first vector counts; a warning says so. Signs � stand for bytes that are not
-    UTF-8. word2vec writes such where it has cut a long word inside a letter, and then words may be the same without a
-    warning.
+    UTF-8. word2vec writes such bytes where it truncates a long word within a character, and then words may be the same
+    without a warning.
+
+    Raises: UserError for a file in none of the formats.
     """
     file = path / VECTORS if path.is_dir() else path
     if path.is_dir() and not file.exists():

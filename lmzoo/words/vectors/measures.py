@@ -4,6 +4,7 @@ The protocol: words of a set and of the vectors are compared in lower case. A pa
 vector is left out and counted. An answer is any word of the vocabulary but those of the question.
 """
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from torch import Tensor
 from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.files import NUMBER, decompressed_name, read_lines
 from lmzoo.words.vectors.word_vectors import WordVectors
+
+log = logging.getLogger(__name__)
 
 QUESTIONS, SCORES = 512, 1 << 24
 """The most analogies that are answered at once, and the most of their cosines with all words."""
@@ -40,7 +43,7 @@ class Pairs:
 
     @classmethod
     def read(cls, file: Path) -> "Pairs":
-        """A file of two words and a number a line, parted by a tab, else a semicolon, else a comma, else spaces.
+        """A file of two words and a number a line, separated by a tab, else a semicolon, else a comma, else spaces.
 
         A part of speech may stand before the number, as in SimVerb-3500 (Gerz et al. 2016). What follows it is not
         read: there RareWords (Luong, Socher & Manning 2013) has what each judge said.
@@ -52,11 +55,16 @@ class Pairs:
             by = next((sign for sign in "\t;," if sign in line), None)
             first, second, score, behind, *_ = [*map(str.strip, line.strip().split(by)), "", "", "", ""]
             score = behind if re.fullmatch(PART_OF_SPEECH, score) else score
-            if not (first and second and NUMBER.fullmatch(score)):
+            if first and second and NUMBER.fullmatch(score):
+                pairs.append((first.lower(), second.lower()))
+                judged.append(float(score))
+            elif number == 1 and re.fullmatch(r"\D+", score):
+                log.warning("%s: its first line is read as a header", file)
+            else:
                 what = f"'{shortened(line, 40)}' is not two words and a number"
                 raise UserError(f"{file}, line {number}: {what}", "use a decimal point, not a comma")
-            pairs.append((first.lower(), second.lower()))
-            judged.append(float(score))
+        if not pairs:
+            raise UserError(f"{file}: has no pairs", "write two words and a number a line")
         return cls(decompressed_name(file).stem, pairs, judged)
 
     def measure(self, vectors: WordVectors) -> tuple[float, int, int]:
@@ -96,6 +104,8 @@ def read_questions(file: Path) -> Questions:
             sections.setdefault(section, []).append(words)
         elif words:
             raise UserError(f"{file}, line {number}: '{shortened(line, 40)}' is not four words")
+    if not sections:
+        raise UserError(f"{file}: has no questions", "write four words a line")
     return sections
 
 

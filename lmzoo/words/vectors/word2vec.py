@@ -145,7 +145,7 @@ class Word2Vec(Method):
         return near
 
     def _add(self, table: Tensor, rows: Tensor, gradient: Tensor, rate: float, most: int = CAP) -> None:
-        """Take ``rate`` times a gradient off the rows of a table, a row's steps in full up to ``most`` of them."""
+        """Subtract ``rate`` times a gradient from rows of a table; the steps of one row count as at most ``most``."""
         rows, gradient = rows.flatten(), gradient.flatten(0, -2)
         often = rows.bincount(minlength=len(table)).index_select(0, rows)
         table.index_add_(0, rows, gradient.mul_((most / often).clamp_(max=1).mul_(-rate)[:, None]))

@@ -84,9 +84,27 @@ def test_published_sets_with_more_columns_are_read(tmp_path: Path):
     assert (rare.pairs, rare.judged) == ([("squishing", "squirt"), ("undated", "undatable")], [5.88, 5.83])
     assert (verbs.pairs, verbs.judged) == ([("take", "remove"), ("walk", "trail")], [6.81, 4.81])
     for line in ("take\tremove\tV\tSYNONYMS", "take\tremove\tVERB\t6.81", "take remove V"):
-        (tmp_path / "simverb").write_text(line)
+        (tmp_path / "simverb").write_text(f"a\tb\t1\n{line}")
         with pytest.raises(UserError, match="is not two words and a number"):
             Pairs.read(tmp_path / "simverb")
+
+
+def test_a_line_of_headings_is_left_out_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    for text in ("Word 1,Word 2,Human (mean)\nlove,sex,6.77\n", "word1\tword2\tPOS\tSimLex999\nlove\tsex\tA\t6.77\n"):
+        caplog.clear()
+        (tmp_path / "set").write_text(text)
+        read = Pairs.read(tmp_path / "set")
+        assert (read.pairs, read.judged) == ([("love", "sex")], [6.77])
+        assert caplog.messages == [f"{tmp_path / 'set'}: its first line is read as a header"]
+
+
+def test_a_file_without_pairs_or_questions_is_refused(tmp_path: Path):
+    (tmp_path / "file").write_text("# nothing\n")
+    with pytest.raises(UserError, match="file: has no pairs"):
+        Pairs.read(tmp_path / "file")
+    (tmp_path / "file").write_text(": section\n")
+    with pytest.raises(UserError, match="file: has no questions"):
+        read_questions(tmp_path / "file")
 
 
 def test_a_word_is_found_as_it_is_or_in_another_case():
