@@ -156,7 +156,7 @@ def constrained(
         length is given, and if no sentence matches.
     """
     window = None if length is None else str(length) if ".." in str(length) else f"{length}..{length}"
-    if window and (window == ".." or not LENGTH.fullmatch(window)):
+    if window and not LENGTH.fullmatch(window):
         raise UserError(f"length {length}: is not a number of words", "give one, or bounds such as 10..15")
     if pattern is None and window is None:
         raise UserError("there is no constraint", "give a pattern or a length")

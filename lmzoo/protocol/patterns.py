@@ -24,8 +24,8 @@ MOST_STATES = 500
 """The largest number of states of an automaton, before equivalent ones are merged."""
 _BRACKETS = r"(not\s*)?\[([^\]]*)\]"
 _ITEM = re.compile(rf"(?<!\S){_BRACKETS}(?!\S)|(?<!\S)not\s*\[\S*|\S+")
-LENGTH = re.compile(r"\s*(\d{0,9})\.\.(\d{0,9})\s*")
-"""A number of words, with the bounds as groups."""
+LENGTH = re.compile(r"\s*(?=[.\d]*\d)(\d{0,9})\.\.(\d{0,9})\s*")
+"""A number of words, with the bounds as groups, one of which may be empty."""
 _NEGATED = re.compile(r"\s*not\s*\((.*)\)\s*")
 _PARENTHESIS = re.compile(r"(?<!\S)not\s*\(")
 
@@ -116,7 +116,7 @@ class Pattern(NamedTuple):
             inner = _NEGATED.fullmatch(part)
             if not (inner[1] if inner else part).strip():
                 raise UserError(f"{where} '{shortened(text)}': is empty" + " beside an &" * ("&" in text))
-            if (length := LENGTH.fullmatch(part)) and part.strip() != "..":
+            if length := LENGTH.fullmatch(part):
                 low, high = (int(bound) if bound else None for bound in length.groups())
                 if max(low or 0, high or 0) > LONGEST_SENTENCE:
                     raise UserError(f"{where}: {part.strip()} is over {LONGEST_SENTENCE:,} words", "ask for fewer")
