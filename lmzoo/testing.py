@@ -49,15 +49,8 @@ class Outcome(NamedTuple):
     """Why it does not apply to the model."""
 
 
-class BrokenRuleError(AssertionError):
-    """A rule that is broken, with what was found and what to do."""
-
-    def __init__(self, found: str, advice: str):
-        super().__init__(f"{found}; {advice}")
-
-
 Rule = Callable[[Subject], str | None]
-"""Raises a `BrokenRuleError`, or returns why the rule does not apply."""
+"""Raises a `UserError` where the rule is broken, or returns why the rule does not apply."""
 
 
 def check_model(build: Callable[..., LanguageModel], corpus: Corpus | None = None) -> None:
@@ -98,7 +91,7 @@ def outcomes(subject: Subject) -> Iterator[Outcome]:
         broken = left_out = None
         try:
             left_out = rule(subject)
-        except (BrokenRuleError, UserError) as error:
+        except UserError as error:
             broken = str(error)
         except Exception as error:
             broken = f"{' '.join(error_location(error).split())}; fix the code that raises this"
@@ -109,7 +102,7 @@ def log_probabilities(subject: Subject) -> None:
     """forward gives each token a log p of at most 0"""
     if not (highest := float(subject.scores().max())) <= 1e-6:  # or no number
         found = f"the highest is {highest:.3g}"
-        raise BrokenRuleError(found, "return logarithms of probabilities, such as log_softmax gives")
+        raise UserError(found, "return logarithms of probabilities, such as log_softmax gives")
 
 
 def states(subject: Subject) -> None:
@@ -119,9 +112,9 @@ def states(subject: Subject) -> None:
         after = subject.model(subject.tokens[:rows], begun)[1] if rows else begun
         for where, state in (("initial_state", begun), ("forward", after)):
             if not isinstance(state, tuple) or not all(isinstance(part, Tensor) for part in state):
-                raise BrokenRuleError(f"{where} returns a {type(state).__name__}", "return (tensor, …), or ()")
+                raise UserError(f"{where} returns a {type(state).__name__}", "return (tensor, …), or ()")
             if wrong := [tuple(part.shape) for part in state if part.shape[:1] != (rows,)]:
-                raise BrokenRuleError(f"{where} has a tensor of {wrong[0]} for {rows} rows", "put the batch first")
+                raise UserError(f"{where} has a tensor of {wrong[0]} for {rows} rows", "put the batch first")
 
 
 def predictions(subject: Subject) -> str | None:
@@ -132,9 +125,9 @@ def predictions(subject: Subject) -> str | None:
             model.predict(model.initial_state(1))
         except UserError:
             return WHOLE
-        raise BrokenRuleError("predicts, though it has whole_sentences", "raise a UserError in predict")
+        raise UserError("predicts, though it has whole_sentences", "raise a UserError in predict")
     if (shape := tuple(model.predict(model.initial_state(0)).shape)) != (0, V):
-        raise BrokenRuleError(f"shape {shape} for no rows", f"return (B, {V}) also where B is 0")
+        raise UserError(f"shape {shape} for no rows", f"return (B, {V}) also where B is 0")
     check_predictions(model, subject.tokens, 1e-4)
     return None
 
@@ -152,7 +145,7 @@ def steps(subject: Subject) -> str | None:
         halves = model.end_step(tokens[:, 0], begun)
         whole = model(tokens, state)[1]
         if [part.shape for part in halves] != [part.shape for part in whole]:
-            raise BrokenRuleError("end_step and forward return states of different shapes", advice)
+            raise UserError("end_step and forward return states of different shapes", advice)
         rows = torch.tensor([2, 0])
         chosen = model.end_step(tokens[rows, 0], tuple(part[rows] for part in begun))
         expected = model.predict(tuple(part[rows] for part in whole))
@@ -236,13 +229,13 @@ def wrong_input(subject: Subject) -> None:
             subject.model(tokens, subject.model.initial_state(rows))
         except ValueError:
             continue
-        raise BrokenRuleError(f"takes tokens of {what}", "call super().__init__(), which has them checked")
+        raise UserError(f"takes tokens of {what}", "call super().__init__(), which has them checked")
 
 
 def size(subject: Subject) -> None:
     """parameters, and the tables that `estimated_tensors` names, are what it has learnt"""
     if num_parameters(subject.model) is None:
-        raise BrokenRuleError("there are none", "name in `estimated_tensors` the tensors that estimate fills")
+        raise UserError("there are none", "name in `estimated_tensors` the tensors that estimate fills")
 
 
 def saving(subject: Subject) -> None:
@@ -268,9 +261,9 @@ def gradients(subject: Subject) -> str | None:
         (-subject.scores().mean() + model.penalty()).backward()
         for name, value in parameters.items():
             if value.grad is None or not value.grad.any():
-                raise BrokenRuleError(f"{name} has none", "let forward use it without detach(), or make it a buffer")
+                raise UserError(f"{name} has none", "let forward use it without detach(), or make it a buffer")
             if not value.grad.isfinite().all():
-                raise BrokenRuleError(f"that of {name} is not finite", "take no logarithm and no root of 0")
+                raise UserError(f"that of {name} is not finite", "take no logarithm and no root of 0")
     finally:
         model.eval()
         model.zero_grad()
@@ -286,8 +279,8 @@ RULES: Mapping[str, Rule] = {
 
 
 def _same(found: Tensor, expected: Tensor, what: str, advice: str, atol: float = 1e-5) -> None:
-    """Raise a `BrokenRuleError` where log-probabilities differ by more than ``atol`` nats."""
+    """Raise a `UserError` where log-probabilities differ by more than ``atol`` nats."""
     if found.shape != expected.shape:
-        raise BrokenRuleError(f"{what} have shapes {tuple(found.shape)} and {tuple(expected.shape)}", advice)
+        raise UserError(f"{what} have shapes {tuple(found.shape)} and {tuple(expected.shape)}", advice)
     if not torch.allclose(found, expected, atol=atol, rtol=0):
-        raise BrokenRuleError(f"{what} differ by up to {float((found - expected).abs().max()):.3g} nats", advice)
+        raise UserError(f"{what} differ by up to {float((found - expected).abs().max()):.3g} nats", advice)

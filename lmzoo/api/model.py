@@ -151,9 +151,10 @@ class Loaded(Predictor):
         else:
             label_number(condition, self.vocabulary)  # an error for one that is not there
             read = Texts.read(self, texts, context, tokenize)
+            known_of_all = self._known
             for words, tokens, logprobs in zip(read.words(), read.ordered(read.tokens), read.logprobs(), strict=True):
                 bits = [0.0 - p * nats for p in logprobs.tolist()]
-                add(words, bits, self._known.index_select(0, tokens).tolist())
+                add(words, bits, known_of_all[tokens].tolist())
         return found[0] if isinstance(text, str) else found
 
     def frame(

@@ -3,7 +3,6 @@
 import logging
 import math
 from dataclasses import dataclass, fields
-from functools import cached_property
 from inspect import signature
 from typing import Any
 
@@ -168,10 +167,6 @@ class Predictor:
     @property
     def _known(self) -> Tensor:
         """(V,) bool, the words that the model knows."""
-        return known_words(self.model, self.vocabulary) if self.model.open_vocabulary else self._known_of_all
-
-    @cached_property
-    def _known_of_all(self) -> Tensor:
         return known_words(self.model, self.vocabulary)
 
     def _allowed(self, unknown: bool) -> Tensor | None:

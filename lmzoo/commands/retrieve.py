@@ -4,31 +4,24 @@ import argparse
 import itertools
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import numpy as np
 
 from lmzoo.cli.command import CommandParser, check_output, warn
 from lmzoo.core.errors import UserError, shortened
-from lmzoo.core.files import write_output
+from lmzoo.core.files import read_text, write_output
 from lmzoo.core.options import Bounds, Size, check
-from lmzoo.retrieval.analysis import STOP_WORDS, analysis, read_stop_words, stemmer
+from lmzoo.retrieval.analysis import STOP_WORDS, analysis, stemmer
 from lmzoo.retrieval.bm25 import bm25
 from lmzoo.retrieval.evaluation import MEASURES, cross_validated, judged_queries, measured
 from lmzoo.retrieval.formats import Judgements, Ranking, read_judgements, read_records, run_lines
 from lmzoo.retrieval.index import Index, ranked
 from lmzoo.retrieval.likelihood import RankingOptions, score
 
-OPTIONS = {
-    "mu": (200.0, "pseudocounts of the Dirichlet prior; 0: Jelinek-Mercer only"),
-    "lambda_": (0.0, "weight of the collection in Jelinek-Mercer and two-stage smoothing; 0: Dirichlet only"),
-    "order": (1, "order of the document's n-gram model"),
-    "nu": (10.0, "pseudocounts of the prior of bigrams and longer n-grams"),
-    "feedback": (0, "number of feedback documents for query expansion (RM3); 0: none"),
-    "terms": (50, "number of expansion terms"),
-    "weight": (0.5, "weight of the original query in the expanded query"),
-}
+OPTIONS = {field.name: (field.default, get_args(field.type)[-1]) for field in fields(RankingOptions)}
 """The `RankingOptions`, each of which accepts several values: default and description."""
 
 NO_EFFECT = {"nu": ("order", 1), "terms": ("feedback", 0), "weight": ("feedback", 0)}
@@ -69,8 +62,7 @@ def main() -> int:
         files = (arguments.documents, arguments.queries, arguments.qrels, arguments.stop)
         check_output(arguments.run, inputs=[Path(file) for file in files if file is not None])
     grid = [RankingOptions(*values) for values in itertools.product(*(getattr(arguments, name) for name in OPTIONS))]
-    default = RankingOptions(*(usual for usual, _ in OPTIONS.values()))
-    if arguments.bm25 and (grid != [default] or arguments.prior != "uniform"):
+    if arguments.bm25 and (grid != [RankingOptions()] or arguments.prior != "uniform"):
         raise UserError("--bm25: does not use a language model", f"leave out --prior, {', '.join(map(_flag, OPTIONS))}")
     for name, (other, value) in NO_EFFECT.items():
         if getattr(arguments, name) != [OPTIONS[name][0]] and {*getattr(arguments, other)} == {value}:
@@ -118,7 +110,7 @@ def main() -> int:
 
 def _read(arguments: argparse.Namespace, judged: Collection[str]) -> tuple[Index, dict[str, list[int]]]:
     """Index the documents, and the words of each query; ``judged`` as in `read_records`."""
-    stop = frozenset() if arguments.stop == "none" else read_stop_words(Path(arguments.stop))
+    stop = () if arguments.stop == "none" else read_text(Path(arguments.stop)).decode().lower().split()
     words = analysis(stop, stemmer(arguments.stem))
     queries = read_records(arguments.queries, judged)
     index = Index({name: words(text) for name, text in read_records(arguments.documents).items()})

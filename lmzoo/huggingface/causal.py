@@ -148,10 +148,8 @@ class CausalTransformer(LanguageModel):
     def __init__(self, network: Any, tokenizer: Any, name: str):
         super().__init__()
         self.network, self.name = network.float().eval().requires_grad_(False), name
-        self.vocabulary, self.pieces = (
-            Lexicon(RawText()),
-            Pieces(tokenizer, network.get_output_embeddings().out_features, name),
-        )
+        self.vocabulary = Lexicon(RawText())
+        self.pieces = Pieces(tokenizer, network.get_output_embeddings().out_features, name)
         self.register_buffer("over", self.pieces.over, persistent=False)
         self.register_buffer("first", self.pieces.first, persistent=False)
         self.context: int = getattr(network.config, "max_position_embeddings", None) or CONTEXT
@@ -218,19 +216,16 @@ class CausalTransformer(LanguageModel):
 
     def _predictions(self, lines: list[_Line]) -> list[Tensor]:
         """For each line, (n + 1, 2): log p of each of n new pieces and, before each and after all, log over(h)."""
-        found = [torch.zeros(len(pieces) - bounds[0] + 1, 2, dtype=torch.float64) for pieces, bounds in lines]
-        found = [each.to(self.device) for each in found]
-        batch: list[tuple[int, int, int, int]] = []
-        windows = [(number, *window) for number, line in enumerate(lines) for window in self._windows(line)]
-        for number, start, low, high in windows:
-            longest = max(end - begin for _, begin, _, end in [*batch, (number, start, low, high)])
+        found: list[Tensor] = []
+        batch: list[tuple[_Line, int, int, int]] = []
+        for window in ((line, *places) for line in lines for places in self._windows(line)):
+            longest = max(high - start for _, start, _, high in [*batch, window])
             if batch and longest * (len(batch) + 1) > max(POSITIONS, self.context):
-                self._predict(lines, batch, found)
+                found += self._predict(batch)
                 batch.clear()
-            batch.append((number, start, low, high))
-        if batch:
-            self._predict(lines, batch, found)
-        return found
+            batch.append(window)
+        found += self._predict(batch)
+        return [*torch.cat(found).split([len(line.pieces) - line.bounds[0] + 1 for line in lines])]
 
     def _windows(self, line: _Line) -> Iterator[tuple[int, int, int]]:
         """The first piece of a window, and the first and last piece after which to predict, from 0, the last excluded.
@@ -245,23 +240,19 @@ class CausalTransformer(LanguageModel):
             yield start, low, end
             low = end
 
-    def _predict(self, lines: list[_Line], batch: list[tuple[int, int, int, int]], found: list[Tensor]) -> None:
-        """Fill in `_predictions` by one call of the network."""
-        parts = [lines[number].pieces[start:high] for number, start, _, high in batch]
-        longest = max(map(len, parts))
-        ids = torch.tensor([part + [self.pieces.end] * (longest - len(part)) for part in parts], device=self.device)
+    def _predict(self, batch: list[tuple[_Line, int, int, int]]) -> Iterator[Tensor]:
+        """The part of `_predictions` of each window, by one call of the network."""
+        ids, _ = self._state([line.pieces[start:high] for line, start, _, high in batch])
         logits = self.network(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False).logits
-        for (number, start, low, high), row in zip(batch, logits, strict=True):
-            pieces, bounds = lines[number]
+        for (line, start, low, high), row in zip(batch, logits, strict=True):
             z = row[low - start : high - start].float()
-            following = torch.tensor([*pieces[low + 1 : high + 1], 0][: high - low], device=self.device)
+            following = torch.tensor([*line.pieces[low + 1 : high + 1], 0][: high - low], device=self.device)
             total = z.logsumexp(1)
             over = z.masked_fill(~self.over, -torch.inf).logsumexp(1)
             if low == 0:
                 over[0] = z[0].masked_fill(~self.first, -torch.inf).logsumexp(0)
             logprobs = z.gather(1, following[:, None])[:, 0] - total
-            place = low - (bounds[0] - 1)
-            found[number][place : place + high - low] = torch.stack([logprobs, over - total], 1).double()
+            yield torch.stack([logprobs, over - total], 1).double()
 
 
 def load(name: str, trusted: bool = False) -> CausalTransformer:

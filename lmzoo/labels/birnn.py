@@ -133,7 +133,8 @@ class BiRNN(NetworkLabeller[Network], ChainLabeller):
         scores = self.network(to_device(inputs, self.device))
         return (log_partition(scores) - score(scores, gold.to(self.device))).sum() / scores.lengths.sum(), 1
 
+    @torch.no_grad()
     def scores(self, sentences: Sequence[Sentence]) -> Scores:
-        with self.labelling():
-            emission, moves, start, lengths = self.network(to_device(self._inputs(sentences), self.device))
-        return Scores(emission.cpu(), moves.detach().cpu(), start.detach().cpu(), lengths.cpu())
+        self.network.eval()
+        scores = self.network(to_device(self._inputs(sentences), self.device))
+        return Scores(*(part.detach().cpu() for part in scores))

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core.errors import UserError, error_prefix
@@ -26,12 +27,8 @@ NONE = Idle(("labeller.vectors", None), ("labeller.encoder", None, []))
 
 def windows(rows: Tensor, lengths: Sequence[int], window: int) -> Tensor:
     """(N, d) rows of words -> (N, (2·window + 1) d) rows of windows; zeros beyond the ends of a sentence."""
-    sentence = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
-    places = torch.arange(len(rows))[:, None] + torch.arange(-window, window + 1)
-    inside = (places >= 0) & (places < len(rows))
-    places = places.clamp(0, len(rows) - 1)
-    inside &= sentence[places] == sentence[:, None]
-    return (rows[places] * inside[:, :, None]).flatten(1)
+    padded = (F.pad(part, (0, 0, window, window)) for part in rows.split([*lengths]))
+    return torch.cat([part.unfold(0, 2 * window + 1, 1).mT.flatten(1) for part in padded])
 
 
 @dataclass(frozen=True)

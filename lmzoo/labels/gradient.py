@@ -1,8 +1,7 @@
 """The base of neural labellers: gradient descent, and initialization with word vectors."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -41,6 +40,7 @@ class NetworkLabeller(Labeller, Generic[N]):
 
     Attributes:
         clip: the maximum gradient norm; None: unlimited.
+        gold: the labels of train by sentence or by word, set by `read`.
         network: set by `start` and `load_state_dict`.
         seed: set by `start`.
         order: the current epoch, and its batches.
@@ -50,6 +50,7 @@ class NetworkLabeller(Labeller, Generic[N]):
     saved = ("labels",)
     any_device = True
     clip: float | None = None
+    gold: Any
     network: N
     seed: int
     order: tuple[int, Sequence[Any]]
@@ -67,9 +68,9 @@ class NetworkLabeller(Labeller, Generic[N]):
     def build(self) -> N:
         """Build a network with random weights for the text of `read`."""
 
-    @abstractmethod
     def batches(self, random: np.random.Generator) -> Sequence[Any]:
-        """The batches of an epoch in random order."""
+        """The batches of an epoch in random order, by default of indices of ``gold``."""
+        return torch.from_numpy(random.permutation(len(self.gold))).split(self.batch)
 
     @abstractmethod
     def loss(self, batch: Any) -> tuple[Tensor, int]:
@@ -97,13 +98,6 @@ class NetworkLabeller(Labeller, Generic[N]):
         torch.manual_seed(int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0]))
         self.network.train()
         return self.loss(self.order[1][place])
-
-    @contextmanager
-    def labelling(self) -> Iterator[None]:
-        """A context for prediction, without dropout and gradients."""
-        self.network.eval()
-        with torch.no_grad():
-            yield
 
     def state_dict(self) -> StateDict:
         weights = {name: value.detach().clone() for name, value in self.network.state_dict().items()}

@@ -165,9 +165,10 @@ class HmmTagger(Labeller):
         return states, np.log(weights[states] / self.totals[states])
 
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
+        unseen = {}
         for word in {word for sentence in sentences for word in sentence.words} - self.emissions.keys():
             endings = self.endings.get(word[:1].isupper()) or next(iter(self.endings.values()))
-            self.emissions[word] = self._emitted(endings.shares(word))
-        candidates = ([self.emissions[word] for word in sentence.words] for sentence in sentences)
+            unseen[word] = self._emitted(endings.shares(word))
+        candidates = ([self.emissions.get(word) or unseen[word] for word in sentence.words] for sentence in sentences)
         paths = (viterbi(self.scores.numpy(), row, len(self.states)) for row in candidates)
         return [[self.states[state][0] for state in path] for path in paths]

@@ -6,7 +6,6 @@ Belanger & Kakade, "A linear dynamical system model for text", ICML 2015, §7, h
 from collections.abc import Sequence
 from typing import Annotated
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -55,16 +54,13 @@ class Local(NetworkLabeller[nn.Sequential]):
         layers = [nn.Linear(self.width, self.hidden), nn.Tanh()] if self.hidden else []
         return nn.Sequential(*layers, nn.Linear(self.hidden or self.width, len(self.labels)))
 
-    def batches(self, random: np.random.Generator) -> Sequence[Tensor]:
-        """Batches of word indices in random order."""
-        return torch.from_numpy(random.permutation(len(self.gold))).split(self.batch)
-
     def loss(self, batch: Tensor) -> tuple[Tensor, int]:
         words = batch.to(self.device)
         return F.cross_entropy(self.network(self.features[words]), self.gold[words]), 1
 
+    @torch.no_grad()
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
-        with self.labelling():
-            best = self.network(self.dense.rows(sentences).to(self.device)).argmax(1).cpu()
+        self.network.eval()
+        best = self.network(self.dense.rows(sentences).to(self.device)).argmax(1).cpu()
         words = best.split([len(sentence.words) for sentence in sentences])
         return [[self.labels[k] for k in row.tolist()] for row in words]

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -84,26 +83,23 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
         words = [self.numbers.get(word.lower(), 0) for tree in trees for word in tree.words]
         return torch.tensor(words), forest([tree.right for tree in trees if isinstance(tree, Tree)])
 
-    def batches(self, random: np.random.Generator) -> list[list[int]]:
-        """Batches of tree indices in random order."""
-        order = random.permutation(len(self.sentences)).tolist()
-        return [order[i : i + self.batch] for i in range(0, len(order), self.batch)]
-
-    def loss(self, batch: list[int]) -> tuple[Tensor, int]:
-        words, shape = self._inputs([self.sentences[i] for i in batch])
+    def loss(self, batch: Tensor) -> tuple[Tensor, int]:
+        trees = batch.tolist()
+        words, shape = self._inputs([self.sentences[i] for i in trees])
         words = words.masked_fill(self.once[words] & (torch.rand(words.shape) < self.settings.unknown), 0)
-        gold = torch.cat([self.gold[i] for i in batch]).to(self.device)
+        gold = torch.cat([self.gold[i] for i in trees]).to(self.device)
         scores = self.network(*to_device((words, shape), self.device))
         return F.cross_entropy(scores, gold, reduction="sum"), len(gold)
 
+    @torch.no_grad()
     def _scores(self, trees: Sequence[Sentence]) -> list[Tensor]:
         """(N, K) scores of the nodes of each tree."""
+        self.network.eval()
         scores: list[Tensor] = []
-        with self.labelling():
-            for begin in range(0, len(trees), BATCH):
-                batch = trees[begin : begin + BATCH]
-                nodes = self.network(*to_device(self._inputs(batch), self.device)).cpu()
-                scores += nodes.split([2 * len(tree.words) - 1 for tree in batch])
+        for begin in range(0, len(trees), BATCH):
+            batch = trees[begin : begin + BATCH]
+            nodes = self.network(*to_device(self._inputs(batch), self.device)).cpu()
+            scores += nodes.split([2 * len(tree.words) - 1 for tree in batch])
         return scores
 
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:

@@ -4,15 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import torch
-
 from lmzoo.core.errors import UserError
 from lmzoo.corpus.tokenizer import TOKENIZERS
-from lmzoo.labels.chain import log_partition
+from lmzoo.labels.chain import Scores, chain
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.linear_chain import ChainLabeller
 from lmzoo.labels.model import TrainedLabeller
 from lmzoo.labels.tasks import LabelledWords, tasks
+from lmzoo.models.hmm.inference.paths import posterior
 
 
 class Labelled(NamedTuple):
@@ -79,13 +78,11 @@ class Tagger:
         return list(map(Labelled, words, task.to_text_scheme(coded), self._probabilities(sentence, coded)))
 
     def _probabilities(self, sentence: Sentence, labels: Sequence[str]) -> list[float] | list[None]:
-        """p(y_t | x) of each word's label: the gradient of log Z with respect to its score."""
+        """p(y_t | x) of each word's label."""
         labeller = self.trained.labeller
         if not (isinstance(labeller, ChainLabeller) and labeller.probabilistic):
             return [None] * len(labels)
         scores = labeller.scores([sentence])
-        emission = scores.emission.detach().double().requires_grad_()
-        double = scores._replace(emission=emission, moves=scores.moves.double(), start=scores.start.double())
-        with torch.enable_grad():
-            (p,) = torch.autograd.grad(log_partition(double).sum(), emission)
+        double = Scores(scores.emission.double(), scores.moves.double(), scores.start.double(), scores.lengths)
+        p = posterior(chain(double), scores.lengths)
         return [float(p[0, place, labeller.labels.index(label)]) for place, label in enumerate(labels)]

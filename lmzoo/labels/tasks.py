@@ -60,6 +60,7 @@ class Task(ABC):
         kind: the unit of labels.
         measure: the one of `figures` for results and for selection of the best epoch.
         example: a description of the file format.
+        scheme: the scheme of labels that models learn; None: that of the texts.
         files: files by split, as in the options.
         layout: the layout of train, available after it is read, or from a run.
         notes: warnings of the texts.
@@ -68,6 +69,7 @@ class Task(ABC):
     kind: LabelKind
     measure: Measure = "accuracy"
     example: str
+    scheme: str | None = None
     layout: Layout | None = None
 
     @configured(TaskOptions)
@@ -96,13 +98,18 @@ class Task(ABC):
         """The layout of train, which a run records."""
         return Layout(labels=sorted({label for sentence in train.sentences for label in sentence.labels}))
 
+    @property
+    def _text_scheme(self) -> Scheme:
+        """The scheme of the texts."""
+        return SCHEMES[self.layout.scheme] if self.layout and self.layout.scheme else IOB2
+
     def to_model_scheme(self, labels: Sequence[str]) -> list[str]:
         """The labels of a sentence in the scheme of the model."""
-        return list(labels)
+        return self._text_scheme.translated(labels, IOBES) if self.scheme else [*labels]
 
     def to_text_scheme(self, labels: Sequence[str]) -> list[str]:
         """The labels of a sentence in the scheme of the text."""
-        return list(labels)
+        return IOBES.translated(labels, self._text_scheme) if self.scheme else [*labels]
 
     def figures(
         self, sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]], known: Collection[str]
@@ -279,17 +286,6 @@ class LabelledWords(Task):
                 what = f"{len(lines)} labels, the first in line {lines[0]}"
                 self.notes.append(f"{path}: {what}, belong to no whole entity of {scheme.name} and do not count")
         return scheme
-
-    @property
-    def _text_scheme(self) -> Scheme:
-        """The scheme of the texts."""
-        return SCHEMES[self.layout.scheme] if self.layout and self.layout.scheme else IOB2
-
-    def to_model_scheme(self, labels: Sequence[str]) -> list[str]:
-        return self._text_scheme.translated(labels, IOBES) if self.scheme else super().to_model_scheme(labels)
-
-    def to_text_scheme(self, labels: Sequence[str]) -> list[str]:
-        return IOBES.translated(labels, self._text_scheme) if self.scheme else super().to_text_scheme(labels)
 
     def figures(
         self, sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]], known: Collection[str]

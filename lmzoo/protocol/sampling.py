@@ -258,7 +258,7 @@ def beam_search(
     """
     require(Size, width=width, longest=longest)
     if condition is None and shares(model) is not None:
-        raise UserError("a beam search is for the sentences of one label", "give --condition LABEL")
+        raise UserError("a beam search is for the sentences of one label", "give the label as condition")
     if width * model.vocabulary_size > MOST_CONTINUATIONS:
         most = MOST_CONTINUATIONS // model.vocabulary_size
         raise UserError(

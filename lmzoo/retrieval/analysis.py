@@ -8,16 +8,10 @@ from pathlib import Path
 
 from lmzoo.core.errors import UserError, nearest
 from lmzoo.core.extras import import_optional
-from lmzoo.core.files import read_text
 from lmzoo.corpus.tokenizer import ALPHANUMERIC
 
 STOP_WORDS = Path(__file__).with_name("stop_words.txt")
 """English, 318 words: the list of the Glasgow Information Retrieval Group, as scikit-learn has it."""
-
-
-def read_stop_words(file: Path) -> frozenset[str]:
-    """The words of a file, in lower case."""
-    return frozenset(read_text(file).decode().lower().split())
 
 
 def stemmer(name: str) -> Callable[[str], str]:

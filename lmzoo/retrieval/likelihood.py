@@ -24,27 +24,22 @@ from lmzoo.retrieval.index import Index, Scores
 
 @dataclass(frozen=True)
 class RankingOptions:
-    """How documents are scored.
-
-    Attributes:
-        mu: μ, in words.
-        lambda_: λ.
-        order: the most words of an n-gram.
-        nu: ν, in words; of no effect where ``order`` is 1.
-        feedback: the number of documents of `relevance_model`; 0: no feedback.
-        terms: the number of its words.
-        weight: the weight of the query beside it.
+    """How documents are scored; the last part of a type is the description.
 
     Raises: UserError for a value that cannot be.
     """
 
-    mu: Annotated[float, Bounds(low=0, high=1e12)]
-    lambda_: Probability
-    order: Depth
-    nu: Annotated[float, Bounds(low=1e-6, high=1e12)]
-    feedback: Count
-    terms: Size
-    weight: Probability
+    mu: Annotated[float, Bounds(low=0, high=1e12), "pseudocounts of the Dirichlet prior; 0: Jelinek-Mercer only"] = (
+        200.0
+    )
+    lambda_: Annotated[
+        Probability, "weight of the collection in Jelinek-Mercer and two-stage smoothing; 0: Dirichlet only"
+    ] = 0.0
+    order: Annotated[Depth, "order of the document's n-gram model"] = 1
+    nu: Annotated[float, Bounds(low=1e-6, high=1e12), "pseudocounts of the prior of bigrams and longer n-grams"] = 10.0
+    feedback: Annotated[Count, "number of feedback documents for query expansion (RM3); 0: none"] = 0
+    terms: Annotated[Size, "number of expansion terms"] = 50
+    weight: Annotated[Probability, "weight of the original query in the expanded query"] = 0.5
 
     def __post_init__(self):
         check(RankingOptions, {name.removesuffix("_"): value for name, value in vars(self).items()}, "--")

@@ -175,7 +175,7 @@ def dictionary() -> Job:
 
 
 DOCUMENTS, DIFFERENT, STOP, QUERIES, DEPTH = 140_000, 100_000, 100, 50, 1000
-OPTIONS = RankingOptions(mu=200.0, lambda_=0.0, order=1, nu=10.0, feedback=0, terms=50, weight=0.5)
+OPTIONS = RankingOptions()
 
 
 def documents() -> tuple[list[list[str]], list[list[str]]]:

@@ -278,7 +278,7 @@ def test_conditions_that_a_run_does_not_have_are_refused(given: str, texts: Path
 
     unknown = "condition: no line of train has the label 'arts'; choose from: sport, the economy"
     assert unknown in refused(generate.main, "--condition", "arts")
-    assert "give --condition LABEL" in refused(generate.main, "--beam", "2")
+    assert "give the label as condition" in refused(generate.main, "--beam", "2")
     assert "leave out the context stream" in refused(evaluate.main, "--context", "stream")
     unlabelled = str(texts / "plain" / "test")
     for main in (evaluate.main, score.main):

@@ -8,7 +8,7 @@ import pytrec_eval
 from command_line import command
 
 from lmzoo.commands.retrieve import main
-from lmzoo.retrieval.analysis import STOP_WORDS, analysis, read_stop_words, stemmer
+from lmzoo.retrieval.analysis import STOP_WORDS, analysis, stemmer
 from lmzoo.retrieval.formats import read_judgements, read_records
 
 FILES = {
@@ -192,7 +192,7 @@ def test_cranfield_has_the_average_precision_of_the_dense_formula(
 ):
     files = [str(cranfield / name) for name in ("cran.all.1400", "cran.qry", "cranqrel")]
     printed = command(*files[:2], "--qrels", files[2], *options, main=main).out
-    words = analysis(read_stop_words(STOP_WORDS), stemmer("porter"))
+    words = analysis(STOP_WORDS.read_text().split(), stemmer("porter"))
     documents, queries = ([words(t) for t in read_records(Path(file)).values()] for file in files[:2])
     number = {word: i for i, word in enumerate(sorted({word for text in documents for word in text}))}
 
