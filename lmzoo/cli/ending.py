@@ -58,6 +58,8 @@ def _users_mistake(error: Exception) -> str | None:
         return f"{where}: {error.strerror}; make room, or write elsewhere"
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return f"{printable(shortened(error.filename))}: the name is too long; choose a shorter one"
+    if isinstance(error, PermissionError) and error.filename is not None:
+        return f"{printable(shortened(str(error.filename)))}: {error.strerror}; ask for the right to read it"
     if "embedded null" in str(error):  # byte or character, depending on the function
         return "a null byte cannot be a part of a name"
     if isinstance(error, UnicodeEncodeError):

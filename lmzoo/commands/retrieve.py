@@ -61,7 +61,8 @@ def main() -> int:
     if arguments.run:
         files = (arguments.documents, arguments.queries, arguments.qrels, arguments.stop)
         check_output(arguments.run, inputs=[Path(file) for file in files if file is not None])
-    grid = [RankingOptions(*values) for values in itertools.product(*(getattr(arguments, name) for name in OPTIONS))]
+    values = itertools.product(*(getattr(arguments, name) for name in OPTIONS))
+    grid = [RankingOptions(**dict(zip(OPTIONS, chosen, strict=True))) for chosen in values]
     if arguments.bm25 and (grid != [RankingOptions()] or arguments.prior != "uniform"):
         raise UserError("--bm25: does not use a language model", f"leave out --prior, {', '.join(map(_flag, OPTIONS))}")
     for name, (other, value) in NO_EFFECT.items():

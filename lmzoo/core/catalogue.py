@@ -51,13 +51,11 @@ def _imported(registry: Registry, name: str) -> Entry:
     """An entry of an imported module, documented by its source file if that is readable."""
     made = registry.entries[name]
     file = Path(getattr(sys.modules.get(made.__module__), "__file__", None) or "")
-    documented = _registered(file).get(registry.kind, {}).get(name) if file.suffix == ".py" else None
-    options = {
-        option: Option(value, documented.options[option].text if documented and option in documented.options else "")
-        for option, value in registry.defaults(name).items()
-    }
-    title = documented.title if documented else (inspect.getdoc(made) or "").split("\n\n")[0]
-    return Entry(title, options, not (isinstance(made, type) and issubclass(made, Options)))
+    unread = Entry((inspect.getdoc(made) or "").split("\n\n")[0], {})
+    documented = (_registered(file) if file.suffix == ".py" else {}).get(registry.kind, {}).get(name, unread)
+    defaults = registry.defaults(name).items()
+    options = {key: documented.options.get(key, Option(None, ""))._replace(default=value) for key, value in defaults}
+    return Entry(documented.title, options, not (isinstance(made, type) and issubclass(made, Options)))
 
 
 def groups() -> list[str]:
@@ -69,15 +67,10 @@ def groups() -> list[str]:
 def _entries() -> dict[str, dict[str, Entry]]:
     """The entries of the package by group and name."""
     found: dict[str, dict[str, Entry]] = {}
-    for file in _package():
+    for file in sorted(PACKAGE.rglob("*.py")):
         for group, registered in _registered(file).items():
             found.setdefault(group, {}).update(registered)
     return found
-
-
-@functools.cache
-def _package() -> dict[Path, None]:
-    return dict.fromkeys(sorted(PACKAGE.rglob("*.py")))
 
 
 @functools.cache
@@ -125,7 +118,7 @@ def _definition(name: str, file: Path) -> tuple[Any, Path]:
     if not isinstance(node, tuple):
         return node, file
     if node[0].split(".")[0] != PACKAGE.name:
-        path = None if file in _package() else getattr(sys.modules.get(node[0]), "__file__", None)
+        path = None if PACKAGE in file.parents else getattr(sys.modules.get(node[0]), "__file__", None)
         return _definition(node[1], Path(path)) if path and path.endswith(".py") else (None, file)
     module = PACKAGE.parent.joinpath(*node[0].split("."))
     return _definition(node[1], module / "__init__.py" if module.is_dir() else module.with_suffix(".py"))

@@ -54,16 +54,10 @@ def choices(group: str, folders: Sequence[Path] = (CONFIGS,)) -> list[str]:
 
 def defaults(group: str, name: str) -> dict[str, Any]:
     """The options of an entry of a group, ``defaults("model", "lstm")``: from its file, else from the code."""
-    if (CONFIGS / group / f"{name}.yaml").exists():
-        return copy.deepcopy(_file(group, name))
+    if (file := CONFIGS / group / f"{name}.yaml").exists():
+        return parse(file.read_text("utf-8"))
     entry = entries(group)[name]
     return copy.deepcopy({**({"name": name} if entry.named else {}), **entry.defaults})
-
-
-@functools.cache
-def _file(group: str, name: str) -> Any:
-    """The contents of a configuration file, cached."""
-    return OmegaConf.to_container(OmegaConf.load(CONFIGS / group / f"{name}.yaml"))
 
 
 def flatten(config: Any, prefix: str = "") -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, one_line
 
 
 def import_optional(module: str, what: str, package: str, install: str | None = None) -> Any:
@@ -14,6 +14,8 @@ def import_optional(module: str, what: str, package: str, install: str | None = 
     """
     try:
         return importlib.import_module(module)
-    except ImportError:
+    except ImportError as error:
+        if not isinstance(error, ModuleNotFoundError):
+            raise UserError(f"{what} needs {package}, which cannot be imported ({one_line(error)})") from None
         problem = f"{what} needs {package}, which is not installed"
         raise UserError(problem, f"pip install {install or package}") from None

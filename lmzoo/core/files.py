@@ -161,10 +161,13 @@ def text_blocks(path: Path, seen: Seen = lambda block, read: None, of_words: boo
 
 
 class _Counted(io.RawIOBase):
-    """A stream that counts the bytes read from it."""
+    """A stream that counts the bytes read from it.
 
-    def __init__(self, stream: Any):
-        self.stream, self.count = stream, 0
+    Raises: UserError if these are out of proportion to those of the stream that they are decompressed from, `INFLATED`.
+    """
+
+    def __init__(self, stream: Any, path: Path, packed: "_Counted | None" = None):
+        self.stream, self.path, self.packed, self.count = stream, path, packed, 0
 
     def readable(self) -> bool:
         return True
@@ -172,19 +175,7 @@ class _Counted(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         size = self.stream.readinto(buffer)
         self.count += size
-        return size
-
-
-class _Decompressed(_Counted):
-    """A decompressed stream; raises a UserError if it is out of proportion to the file, see `INFLATED`."""
-
-    def __init__(self, contents: Any, packed: _Counted, path: Path):
-        super().__init__(contents)
-        self.packed, self.path = packed, path
-
-    def readinto(self, buffer: Any) -> int:
-        size = super().readinto(buffer)
-        if self.count > INFLATED * self.packed.count + SMALL:
+        if self.packed and self.count > INFLATED * self.packed.count + SMALL:
             problem = f"{self.path}: more than {INFLATED} times as large when decompressed, unlike any text of words"
             raise UserError(problem, "decompress it first, if it is meant to be so large")
         return size
@@ -194,7 +185,7 @@ class _Decompressed(_Counted):
 def decompressed(stream: BufferedReader, path: Path) -> Iterator[BufferedReader]:
     """Decompress gzip or zstd by magic number; pass other streams through.
 
-    Raises: UserError if the suffix contradicts the content, and as `_Decompressed` does.
+    Raises: UserError if the suffix contradicts the content, and as `_Counted` does.
     """
     begin = stream.peek(4)
     form = next((form for magic, form in COMPRESSED.items() if begin.startswith(magic)), None)
@@ -211,10 +202,10 @@ def decompressed(stream: BufferedReader, path: Path) -> Iterator[BufferedReader]
     if form == "zstd":
         zstd = import_optional("backports.zstd", f"{path}, a file of zstd,", "backports.zstd", "'lmzoo-torch[zstd]'")
         unpack, damaged = zstd.open, (EOFError, zstd.ZstdError)
-    packed = _Counted(stream)
+    packed = _Counted(stream, path)
     try:
         with unpack(packed) as contents:
-            yield BufferedReader(_Decompressed(contents, packed, path))
+            yield BufferedReader(_Counted(contents, path, packed))
     except damaged:
         raise UserError(f"{path}: no whole file of {form}", "pack it again") from None
 
@@ -268,15 +259,15 @@ def _checked(pieces: Iterable[bytes], where: str, of_words: bool = True) -> Iter
     errors as those of `checked_text`, but carriage returns are allowed unless ``of_words``.
     """
     line, place, empty, mark = 1, 0, True, codecs.BOM_UTF8
-    for piece in pieces:
-        piece = piece.removeprefix(mark).replace(b"\n" + codecs.BOM_UTF8, b"\n")
+    for read in pieces:
+        piece = read.removeprefix(mark).replace(b"\n" + codecs.BOM_UTF8, b"\n")
         mark = codecs.BOM_UTF8 if piece.endswith(b"\n") else b""
         try:
             text = piece.decode()
         except UnicodeDecodeError as error:
             begin = b"" if place else piece
             form, advice = non_utf8_format(begin)
-            line, place = line + piece.count(b"\n", 0, error.start), place + error.start
+            line, place = line + piece.count(b"\n", 0, error.start), place + len(read) - len(piece) + error.start
             problem = f"not UTF-8 (line {line}, byte {place})" + (f" but {form}" if form else "")
             raise UserError(f"{where}: {problem}", advice) from None
         if "\0" in text:
@@ -288,7 +279,7 @@ def _checked(pieces: Iterable[bytes], where: str, of_words: bool = True) -> Iter
             advice = "where it ends a line, write a line feed: tr '\\r' '\\n'; else a space"
             raise UserError(f"{where}: line {line} has a carriage return inside", advice)
         empty = empty and (not text or text.isspace())
-        line, place = line + piece.count(b"\n"), place + len(piece)
+        line, place = line + piece.count(b"\n"), place + len(read)
         yield piece
     if empty:
         raise UserError(f"{where}: empty", "it needs at least one line of text")

@@ -12,7 +12,7 @@ import json
 import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from keyword import iskeyword
 from numbers import Integral, Number
 from typing import Annotated, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, dataclass_transform, overload
@@ -115,7 +115,7 @@ class Options:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            object.__setattr__(self, name, _as_tuples(value))
+            object.__setattr__(self, name, _nested(tuple, value))
         check(type(self), {name.removesuffix("_"): value for name, value in vars(self).items()}, "")
 
     def inherited(self, kind: "type[Options]") -> dict[str, Any]:
@@ -123,12 +123,9 @@ class Options:
         return {field.name: getattr(self, field.name) for field in fields(kind)}  # pyright: ignore[reportArgumentType]
 
 
-def _as_tuples(value: Any) -> Any:
-    return tuple(map(_as_tuples, value)) if isinstance(value, list | tuple) else value
-
-
-def _as_lists(value: Any) -> Any:
-    return list(map(_as_lists, value)) if isinstance(value, list | tuple) else value
+def _nested(kind: type, value: Any) -> Any:
+    """A value with ``kind``, list or tuple, for each list and tuple in it."""
+    return kind(_nested(kind, part) for part in value) if isinstance(value, list | tuple) else value
 
 
 class _Configured(Protocol[Keywords, O]):
@@ -184,7 +181,8 @@ def _describe(annotation: Any) -> str:
 
 def unfit(value: Any, annotation: Any) -> str | None:
     """The type or bounds that a value violates; None if it is valid."""
-    return _violation(value, annotation) if _fits(value, annotation) else _describe(annotation)
+    wrong = _violation(value, annotation)
+    return _describe(annotation) if wrong == "" else wrong
 
 
 def require(annotation: Any, **arguments: Any) -> None:
@@ -195,56 +193,41 @@ def require(annotation: Any, **arguments: Any) -> None:
             raise UserError(f"{name}={value!r}: must be {wrong}")
 
 
-def _fits(value: Any, annotation: Any) -> bool:
-    """Whether a value has the annotated type; an integer is a number, a boolean is not."""
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is Annotated:
-        return _fits(value, arguments[0])
-    if origin is Literal:
-        return any(value == choice and type(value) is type(choice) for choice in arguments)
-    if origin in (typing.Union, types.UnionType):
-        return any(_fits(value, part) for part in arguments)
-    if origin in (list, Sequence):
-        return isinstance(value, list | tuple) and all(_fits(item, arguments[0]) for item in value)
-    if origin is dict:
-        return isinstance(value, dict) and all(_fits(item, arguments[1]) for item in value.values())
-    if annotation is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if annotation is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return annotation is Any or isinstance(value, annotation)
-
-
 def _violation(value: Any, annotation: Any) -> str | None:
-    """The bounds that a value of the right type violates; None if it is valid."""
+    """The bounds that a value violates; empty if its type is wrong, None if it is valid.
+
+    An integer is a number, a boolean is not.
+    """
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
-        return next((_violation(value, part) for part in arguments if _fits(value, part)), None)
+        found = [_violation(value, part) for part in arguments]
+        return None if None in found else next(filter(None, found), "")
     if origin in (list, Sequence, dict):
-        items = value.values() if origin is dict else value
-        return next((wrong for item in items if (wrong := _violation(item, arguments[-1]))), None)
+        if not isinstance(value, dict if origin is dict else list | tuple):
+            return ""
+        items = value.values() if isinstance(value, dict) else value
+        found = [_violation(item, arguments[-1]) for item in items]
+        return "" if "" in found else next(filter(None, found), None)
     if origin is Annotated:
-        bounds = [extra for extra in arguments[1:] if isinstance(extra, Bounds)]
-        if value != value:  # NaN lies in no interval
+        wrong = _violation(value, arguments[0])
+        if wrong is None and value != value:  # NaN lies in no interval
             return "a number"
-        wrong = next((wrong for bound in bounds if (wrong := bound.violation(value))), None)
-        return wrong or _violation(value, arguments[0])
-    return None
+        bounds = [extra.violation for extra in arguments[1:] if isinstance(extra, Bounds)]
+        return next(filter(None, (violation(value) for violation in bounds)), None) if wrong is None else wrong
+    if origin is Literal:
+        fits = any(value == choice and type(value) is type(choice) for choice in arguments)
+    elif annotation in (int, float):
+        fits = isinstance(value, int | annotation) and not isinstance(value, bool)
+    else:
+        fits = annotation is Any or isinstance(value, annotation)
+    return None if fits else ""
 
 
 @functools.cache
 def _keywords(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """The keyword-only parameters of a function or constructor, by option name; ``from_`` is ``from``.
-
-    All parameters of a dataclass are options.
-    """
-    parameters = inspect.signature(function, eval_str=True).parameters.items()
-    every = is_dataclass(function)
-    return {
-        name.removesuffix("_"): each
-        for name, each in parameters
-        if every or each.kind is inspect.Parameter.KEYWORD_ONLY
-    }
+    """The keyword-only parameters of a function or constructor, by option name; ``from_`` is ``from``."""
+    parameters = inspect.signature(function, eval_str=True).parameters.values()
+    return {each.name.removesuffix("_"): each for each in parameters if each.kind is each.KEYWORD_ONLY}
 
 
 def schema(function: Callable[..., Any]) -> dict[str, Any]:
@@ -256,7 +239,7 @@ def schema(function: Callable[..., Any]) -> dict[str, Any]:
 def defaults_of(function: Callable[..., Any]) -> dict[str, Any]:
     """The default of each option, as in YAML; None if there is none."""
     values = {name: parameter.default for name, parameter in _keywords(function).items()}
-    return {name: None if value is inspect.Parameter.empty else _as_lists(value) for name, value in values.items()}
+    return {name: None if value is inspect.Parameter.empty else _nested(list, value) for name, value in values.items()}
 
 
 def option_refusal(group: str, option: str, holders: Iterable[str], chosen: str) -> UserError | None:
@@ -312,9 +295,9 @@ def _about_type(value: Any, annotation: Any) -> str | None:
     """Advice if a value is invalid only for its quotes, or as a number of numpy: 2 is a number, "2" is not."""
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
-            return "leave out its quotes" if _fits(json.loads(value), annotation) else None
+            return "leave out its quotes" if unfit(json.loads(value), annotation) is None else None
     item = getattr(value, "item", None)
-    if isinstance(value, Number) and item and _fits(item(), annotation):
+    if isinstance(value, Number) and item and unfit(item(), annotation) is None:
         return "give its item(), a number of Python"
     if isinstance(value, bool | int | float) and "a string" in _describe(annotation).split(" or "):
         return "quote it, in the shell's quotes too: 'key=\"value\"'"

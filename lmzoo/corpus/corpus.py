@@ -55,7 +55,6 @@ class Corpus:
         true_perplexity: the perplexities of valid and test under the source of the text, if known.
         conditions: the (L,) int64 conditions of each split's L lines, as indices of the vocabulary's conditions; empty
             if lines have no labels.
-        files: the number of tokens of train from each of its files, in order.
         of_files: the SHA-256 of each file of a split, for users' texts.
         notes: further facts for provenance, such as the version of the source; ``unknown`` is a warning.
     """
@@ -67,7 +66,6 @@ class Corpus:
     sha256: dict[str, str]
     true_perplexity: dict[str, float] = field(default_factory=dict)
     conditions: dict[str, Tensor] = field(default_factory=dict)
-    files: list[int] = field(default_factory=list)
     of_files: dict[str, list[str]] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
 
@@ -121,4 +119,4 @@ class Corpus:
         name = f"{self.name}, first {tokens:,} tokens"
         notes = {name: re.sub(f"{UNK}: [^;]*;", f"{UNK};", note)  # without shares, and line numbers, of the whole text
                  for name, note in self.notes.items() if name not in SPLITS}  # fmt: skip
-        return replace(self, name=name, splits=splits, conditions=conditions, files=[], true_perplexity={}, notes=notes)
+        return replace(self, name=name, splits=splits, conditions=conditions, true_perplexity={}, notes=notes)

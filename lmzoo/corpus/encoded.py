@@ -23,7 +23,7 @@ from lmzoo.corpus.subwords import Kind, Subwords, learn_subwords
 from lmzoo.corpus.tokenizer import NUMBER, PTB, WORDS
 from lmzoo.corpus.vocabulary import UNK, Lexicon, Vocabulary
 
-RULES = [7, PTB.pattern, NUMBER.pattern, WORDS.pattern]
+RULES = [8, PTB.pattern, NUMBER.pattern, WORDS.pattern]
 """Part of the cache key: a version, to increase whenever encoding or the file format changes, and the tokenizers."""
 
 SETTLED = 2.0
@@ -58,12 +58,10 @@ class Encoded:
     Attributes:
         tokens: (N,) int32, mapped from a file: unread parts take no memory.
         words: the words of the vocabulary.
-        files: the number of tokens from each file.
     """
 
     tokens: Tensor
     words: list[str]
-    files: list[int]
     sha256: str
 
 
@@ -180,24 +178,24 @@ def _encode(
     """Encode a text into a file at ``path``, or a temporary one if None, and map it."""
     reading = FilePass(files, "encoding")
     vocabulary = Lexicon(form) if isinstance(words, Limits) else Vocabulary(words.words, form)
-    counts = [0] * len(files)
+    count = 0
     try:
         with atomic_stream(path) if path else tempfile.TemporaryFile() as stream, reading.bar:
             for reading.number, file in enumerate(files):
                 for _, numbers in vocabulary.encode_pieces(read_pieces(file, reading.seen, form.spaced), str(file)):
-                    counts[reading.number] += len(numbers)
+                    count += len(numbers)
                     stream.write(numbers.int().numpy().tobytes())
             if sums not in (None, reading.checksums):
                 raise UserError(f"{files[0]}: the text changed while it was read", "start again when it is complete")
             if isinstance(words, Limits) and isinstance(vocabulary, Lexicon):
                 vocabulary = _renumber(stream, vocabulary, words)
-            trailer = json.dumps({"words": vocabulary.words, "files": counts}).encode()
-            stream.write(trailer + sum(counts).to_bytes(8, "little"))
+            trailer = json.dumps(vocabulary.words).encode()
+            stream.write(trailer + count.to_bytes(8, "little"))
             stream.write(_crc32(stream, stream.tell()))
             stream.flush()
             return _mapped(stream, reading.checksums.sha256)
     except OSError as error:
-        need = 4 * sum(counts) * sum(reading.on_disk) / max(reading.read, 1) / 1e9
+        need = 4 * count * sum(reading.on_disk) / max(reading.read, 1) / 1e9
         where = path.parent if path else tempfile.gettempdir()
         raise UserError(
             f"{where}: cannot be written ({error.strerror}), and the encoded text takes about {need:.2g} GB",
@@ -231,6 +229,6 @@ def _mapped(stream: BinaryIO, digest: str) -> Encoded:
     size = stream.seek(-8 - CHECKSUM, 2)
     count = int.from_bytes(stream.read(8), "little")
     stream.seek(4 * count)
-    rest = json.loads(stream.read(size - 4 * count))
+    words = json.loads(stream.read(size - 4 * count))
     tokens = np.memmap(stream, np.int32, "c", shape=(count,))
-    return Encoded(torch.from_numpy(tokens), rest["words"], rest["files"], digest)
+    return Encoded(torch.from_numpy(tokens), words, digest)

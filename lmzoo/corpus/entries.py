@@ -101,12 +101,12 @@ def _encode(
         fixed: whether the vocabulary is independent of train, and its checksum recorded.
         attributes: further attributes of the corpus.
     """
-    parts = {split: [vocabulary.encode(text, where) for where, text in each] for split, each in texts.items()}
-    splits, files = {split: torch.cat(tokens) for split, tokens in parts.items()}, list(map(len, parts["train"]))
+    splits = {split: torch.cat([vocabulary.encode(text, where) for where, text in each])
+              for split, each in texts.items()}  # fmt: skip
     if fixed:
         lines = "\n".join([*vocabulary.words, *vocabulary.conditions])
         sha256s = sha256s | {"vocabulary": sha256(lines.encode())}
-    return Corpus(name, context, vocabulary, splits, sha256s, files=files, **attributes)
+    return Corpus(name, context, vocabulary, splits, sha256s, **attributes)
 
 
 @corpora.register("ptb")
@@ -258,7 +258,7 @@ def _from_files(
         sha256s["vocabulary"] = sha256("\n".join([*vocabulary.words, *scores]).encode())
     splits = {split: part.tokens for split, part in parts.items()}
     of_files = {split: each.files for split, each in sums.items() if each}
-    return Corpus(name, context, vocabulary, splits, sha256s, files=train.files, of_files=of_files)
+    return Corpus(name, context, vocabulary, splits, sha256s, of_files=of_files)
 
 
 def _labelled(

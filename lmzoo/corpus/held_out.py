@@ -7,11 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from lmzoo.core.disk_cache import exclusive_lock
 from lmzoo.core.errors import UserError, pluralize
-from lmzoo.core.files import TABLES, atomic_stream, read_pieces, text_blocks, text_ending
+from lmzoo.core.files import TABLES, atomic_stream, decompressed, input_stream, read_pieces, text_ending
 from lmzoo.corpus.encoded import text_checksums
 from lmzoo.corpus.form import Form
 
@@ -68,7 +66,7 @@ def split_holdout(files: Files, shares: Mapping[str, float], form: Form) -> Spli
     sums = text_checksums(files["train"], form)
     if sums is None:
         raise UserError(f"{asked}: {files['train'][0]} can be read only once", "copy its text into a file")
-    lines = [_lines(file, form) for file in files["train"]]
+    lines = [_lines(file) for file in files["train"]]
     sizes = {split: round(shares[split] * sum(lines)) for split in ("valid", "test") if split in shares}
     if sum(lines) <= len(lines):
         for file in files["train"]:
@@ -88,7 +86,7 @@ def split_holdout(files: Files, shares: Mapping[str, float], form: Form) -> Spli
             if a == 0 and b == number:
                 found.append(file)
             elif a < b:
-                found.append(_part(file, sha256, a, b, form, asked))
+                found.append(_part(file, sha256, a, b, asked))
                 parts[found[-1]] = file, a
                 whole.append(sha256)
             first += number
@@ -99,15 +97,13 @@ def split_holdout(files: Files, shares: Mapping[str, float], form: Form) -> Spli
     return SplitFiles(splits, parts, list(dict.fromkeys(whole)), notes)
 
 
-def _lines(file: Path, form: Form) -> int:
+def _lines(file: Path) -> int:
     """The number of lines of a file."""
-    ends, last = 0, b"\n"
-    for block in text_blocks(file, of_words=form.spaced):
-        ends, last = ends + block.count(b"\n"), block
-    return ends + (not last.endswith(b"\n"))
+    with input_stream(file) as stream, decompressed(stream, file) as text:
+        return sum(1 for _ in text)
 
 
-def _part(file: Path, sha256: str, begin: int, end: int, form: Form, asked: str) -> Path:
+def _part(file: Path, sha256: str, begin: int, end: int, asked: str) -> Path:
     """A file in the cache with lines ``begin`` to ``end``, from 0, of another; it has the suffix of a table."""
     ending = text_ending(file) if text_ending(file) in TABLES else ".txt"
     with exclusive_lock(f"lines-{sha256}-{begin}-{end}{ending}") as path:
@@ -115,23 +111,11 @@ def _part(file: Path, sha256: str, begin: int, end: int, form: Form, asked: str)
             raise UserError(f"{asked}: the cache is not writable", "set LMZOO_CACHE to a writable folder")
         if not path.exists():
             digest = hashlib.sha256()
-            with atomic_stream(path) as stream:
-                blocks = text_blocks(file, lambda block, _: digest.update(block), form.spaced)
-                for block in _between(blocks, begin, end):
-                    stream.write(block)
+            with atomic_stream(path) as part, input_stream(file) as stream, decompressed(stream, file) as text:
+                for number, line in enumerate(text):
+                    digest.update(line)
+                    if begin <= number < end:
+                        part.write(line)
                 if digest.hexdigest() != sha256:
                     raise UserError(f"{file}: has changed while it was read", "run the command again")
         return path
-
-
-def _between(blocks: Iterator[bytes], begin: int, end: int) -> Iterator[bytes]:
-    """The bytes of lines ``begin`` to ``end``, from 0, of a text in blocks."""
-    line = 0
-    for block in blocks:
-        starts = np.append(0, np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")) + 1)  # of lines line, line+1…
-        first, last = (
-            int(starts[number - line]) if number - line < len(starts) else len(block)
-            for number in (max(begin, line), max(end, line))
-        )
-        yield block[first:last]
-        line += len(starts) - 1

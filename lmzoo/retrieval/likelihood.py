@@ -22,7 +22,7 @@ from lmzoo.core.options import Bounds, Count, Depth, Probability, Size, check
 from lmzoo.retrieval.index import Index, Scores
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RankingOptions:
     """How documents are scored; the last part of a type is the description.
 

@@ -1,1 +1,1 @@
-"""Clusters of words that a text uses alike."""
+"""Clusters of words that a text uses alike, and vectors of words."""

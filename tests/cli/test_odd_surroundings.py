@@ -83,6 +83,15 @@ def test_a_name_may_be_too_long(run: Path):
     assert "…: the name is too long" in command(str(run), "x" * 5000, main=export.main).refused()
 
 
+def test_a_folder_may_be_closed():
+    """The superuser, who runs some tests, may enter all."""
+
+    def main() -> int:
+        raise PermissionError(13, "Permission denied", "secret/text")
+
+    assert command(main=main).refused() == "error: secret/text: Permission denied; ask for the right to read it"
+
+
 @pytest.mark.parametrize(("name", "shown"), [("a\0b", r"a\x00b"), ("a\udcffb", r"a\udcffb")])
 def test_a_name_may_be_none(run: Path, name: str, shown: str):
     """A null byte, and a byte that is no UTF-8."""

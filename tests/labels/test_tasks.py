@@ -1,4 +1,4 @@
-"""Texts with one label each: as they are read, written and split_labels into folds."""
+"""Texts with one label each: as they are read, written and split into folds."""
 
 from pathlib import Path
 from typing import Any, cast

@@ -150,7 +150,7 @@ def _text(source: Lookahead, shape: tuple[int, int] | None) -> WordVectors:
             numbers += np.array([float(value) for value in row], "<f4").tobytes()
     if shape is not None and len(words) != shape[0]:
         raise ValueError(f"{len(words):,} vectors where line 1 says {shape[0]:,}")
-    return _checked(words, _matrix(numbers, width))
+    return _checked(words, numbers, width)
 
 
 def _binary(source: Lookahead, shape: tuple[int, int]) -> WordVectors:
@@ -159,29 +159,19 @@ def _binary(source: Lookahead, shape: tuple[int, int]) -> WordVectors:
         word = source.read_until(b" ", LONGEST_WORD).lstrip(b"\n")
         if b"\n" in word:
             raise ValueError(f"vector {number} does not end where it should; a word of a binary file holds no space")
-        words.append(_decoded(word))
+        words.append(word.decode(errors="replace"))
         numbers += source.read_exactly(4 * shape[1])
     while rest := source.peek(BLOCK):
         if source.read_exactly(len(rest)).strip(b"\n"):
             raise ValueError("it goes on after its last vector; a word of a binary file holds no space")
-    return _checked(words, _matrix(numbers, shape[1]))
+    return _checked(words, numbers, shape[1])
 
 
-def _matrix(numbers: bytearray, width: int) -> np.ndarray:
-    """(N, width) little-endian float32."""
-    return np.frombuffer(numbers, "<f4").reshape(-1, max(1, width))
-
-
-def _decoded(word: bytes) -> str:
-    try:
-        return word.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        return word.decode(errors="replace")
-
-
-def _checked(words: list[str], matrix: np.ndarray) -> WordVectors:
+def _checked(words: list[str], numbers: bytearray, width: int) -> WordVectors:
+    """Word vectors from little-endian float32."""
     if not words:
         raise ValueError("it has no vectors")
+    matrix = np.frombuffer(numbers, "<f4").reshape(-1, width)
     if not np.isfinite(matrix).all():
         raise ValueError("a number is not finite")
     return WordVectors(words, torch.from_numpy(matrix))

@@ -2,7 +2,7 @@
 
 Mikolov, Chen, Corrado & Dean (2013), https://arxiv.org/abs/1301.3781; Mikolov, Sutskever, Chen, Corrado & Dean, NIPS
 2013, whose equation numbers are given. The text is cut into blocks of T words, which share S draws of the noise. The
-pairs of words and contexts of a block are the entries near the diagonal of a matrix (`band`). So a step is a few
+pairs of words and contexts of a block are the entries near the diagonal of a matrix (`Band`). So a step is a few
 products, and the gradients are written out. Rows that many words of a batch share, such as that of *the*,
 get the sum of their steps, cut to what `CAP` of them would give.
 """
