@@ -79,7 +79,7 @@ def compare_tokens(paths: list[Path], split: str, device: str, seed: int, plot: 
     frequency = text.splits["train"].bincount(minlength=len(text.vocabulary))
     if (unknown := text.vocabulary.index.get(UNK)) is not None:
         frequency[unknown] = 0  # it stands for many rare words
-    bands = by_frequency(a, b, tokens, frequency, SAMPLES, seed)
+    bands = by_frequency(a, b, tokens, frequency, interval.block, SAMPLES, seed)
     if plot:
         write_output(plot, picture_of_bands(bands, str(paths[0]), str(paths[1]), f"{text.name}, {split}", plot))
     lines.append(f"\nby occurrences in train of {text.name}, A gains")

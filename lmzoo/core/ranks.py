@@ -6,7 +6,6 @@ All perform the same operations in the same order, each on its share of the rows
 import atexit
 import contextlib
 import datetime
-import itertools
 import logging
 import os
 from collections.abc import Iterator
@@ -79,10 +78,10 @@ def is_main() -> bool:
     return rank() == 0
 
 
-def all_reduce(numbers: Tensor, operation: str = "SUM") -> Tensor:
-    """Reduce tensors over the ranks, in place, to their sum or ``MAX``."""
+def all_reduce(numbers: Tensor) -> Tensor:
+    """Sum tensors over the ranks, in place."""
     if world_size() > 1:
-        dist.all_reduce(numbers, getattr(dist.ReduceOp, operation))
+        dist.all_reduce(numbers)
     return numbers
 
 
@@ -93,20 +92,6 @@ def all_gather(value: Any) -> list[Any]:
     values = [None] * world_size()
     dist.all_gather_object(values, value)
     return values
-
-
-def all_gather_rows(rows: Tensor) -> tuple[Tensor, int]:
-    """The rows of all ranks, by rank, and the index of this rank's first row among them."""
-    if world_size() == 1:
-        return rows, 0
-    begins = [0, *itertools.accumulate(all_gather(len(rows)))]
-    gathered = rows.new_empty(begins[-1], *rows.shape[1:])
-    for source, (begin, end) in enumerate(itertools.pairwise(begins)):
-        if source == rank():
-            gathered[begin:end] = rows
-        if end > begin:
-            dist.broadcast(gathered[begin:end], source)
-    return gathered, begins[rank()]
 
 
 def broadcast(value: Any) -> Any:

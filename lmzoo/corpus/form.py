@@ -123,10 +123,6 @@ class Form(FormOptions):
         return "".join(" ".join(self._separated(line)) + "\n" for line in lines).encode("utf-8", "surrogatepass")
 
 
-PLAIN = Form()
-"""Words separated by white space, unchanged."""
-
-
 def require_tokenizer(name: str, form: Form, run: object) -> None:
     """Raise a UserError if there is no such tokenizer of plain text, or a run with this form tokenizes text itself."""
     if name not in TOKENIZERS:

@@ -121,22 +121,20 @@ class FrequencyBand:
 
 
 def by_frequency(
-    a: Tensor, b: Tensor, tokens: Tensor, frequency: Tensor, samples: int, seed: int
+    a: Tensor, b: Tensor, tokens: Tensor, frequency: Tensor, block: int, samples: int, seed: int
 ) -> list[FrequencyBand]:
     """The gain of one model over another by word frequency, the rarest band first.
 
-    Intervals are those of `bootstrap`, with the same block length for all bands.
+    Intervals are those of `bootstrap`, for all bands by blocks of its length.
 
     Args:
         a, b, tokens: as in `bootstrap`.
         frequency: (V,) occurrences of each word in the training text.
+        block: `Interval.block`.
     """
     bands = torch.bucketize(frequency.cpu(), torch.tensor(EDGES[1:]), right=True)[tokens]
-    a, b = a.cpu().double(), b.cpu().double()
-    one_hot = torch.nn.functional.one_hot(bands, len(EDGES)).double()
-    sums = line_sums(torch.cat([one_hot * (a - b)[:, None], one_hot], 1), tokens)  # (n, 2 · bands)
-    of_lines = line_sums(torch.stack([a, b, torch.ones_like(a)], 1), tokens)
-    block = block_length(_shares(of_lines))
+    one_hot, gains = torch.nn.functional.one_hot(bands, len(EDGES)).double(), a.cpu().double() - b.cpu().double()
+    sums = line_sums(torch.cat([one_hot * gains[:, None], one_hot], 1), tokens)  # (n, 2 · bands)
 
     def means(sums: Tensor) -> Tensor:
         gains, numbers = sums.sum(0).chunk(2)

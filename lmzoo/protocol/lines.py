@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, starmap, tee
 from pathlib import Path
@@ -16,7 +15,6 @@ from lmzoo.core.files import read_lines
 from lmzoo.core.progress import reading
 from lmzoo.corpus import EOS, Context, Vocabulary
 from lmzoo.corpus.conditions import label_numbers, split_labels, unlabelled
-from lmzoo.corpus.form import PLAIN
 from lmzoo.corpus.lines import by_line, line_lengths, line_sums
 from lmzoo.corpus.tokenizer import ptb, words
 from lmzoo.corpus.vocabulary import UNK, utf8
@@ -24,9 +22,6 @@ from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import part_logprobs, text_logprobs, validated
 
 log = logging.getLogger(__name__)
-
-_SPACE = re.compile(r"\s{2,}|[^\S ]")
-"""White space between words other than a single space."""
 
 
 class Line(NamedTuple):
@@ -185,29 +180,20 @@ class Lines(NamedTuple):
         tokens: (N,) indices of the words.
         logprobs: (N,) log p of each word given the preceding text, in nats; float64.
         known: (N,) bool, whether the word is among `known_words`.
-        text: the terminated lines, if their words are those of `str.split`.
     """
 
     words: Iterable[list[str]]
     tokens: Tensor
     logprobs: Tensor
     known: Tensor
-    text: str | None = None
 
     def all_words(self) -> list[str]:
         """The N words of all lines; `words` is exhausted then."""
-        if self.text is None:
-            return [*chain.from_iterable(self.words)]
-        return self.text.replace("\n", f" {EOS} ").split()
+        return [*chain.from_iterable(self.words)]
 
     def texts(self) -> list[str]:
         """The lines without `<eos>`, words separated by single spaces; `words` is exhausted then."""
-        if self.text is None:
-            return [" ".join(line[:-1]) for line in self.words]
-        return [
-            line if line.isprintable() and "  " not in line else _SPACE.sub(" ", line)
-            for line in map(str.strip, self.text.split("\n")[:-1])
-        ]
+        return [" ".join(line[:-1]) for line in self.words]
 
     def sums(self) -> tuple[list[float], list[float], list[int], list[int]]:
         """`Line.logprob`, `Line.logprob_of_known`, the number of tokens and `Line.unknown` of all lines."""
@@ -254,7 +240,7 @@ def scored_groups(
                 words = ([*words_of(line), EOS] for line in text.split("\n")[:-1])
             if model.open_vocabulary:
                 known = known_words(model, vocabulary)
-            yield Lines(words, tokens, logprobs, known[tokens], text if vocabulary.form == PLAIN else None)
+            yield Lines(words, tokens, logprobs, known[tokens])
 
 
 def scored(

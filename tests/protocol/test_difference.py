@@ -81,7 +81,7 @@ def test_words_have_the_sum_of_their_differences():
 
 def test_gains_by_frequency_are_means_over_the_words_of_a_band():
     frequency = torch.tensor([30, 2, 9])  # of <eos>, 1 and 2: the bands from 30, 1 and 3
-    bands = by_frequency(A, B, TOKENS, frequency, samples=4000, seed=1)
+    bands = by_frequency(A, B, TOKENS, frequency, block=1, samples=4000, seed=1)
     assert [(band.least, band.end, band.tokens) for band in bands] == [(1, 3, 1), (3, 10, 2), (30, 100, 3)]
     assert [band.gain for band in bands] == pytest.approx([0.5, (0.5 - 2) / 2, (-0.25 + 0.25 - 0.5) / 3])
     rarest, _, _ = bands
@@ -89,7 +89,7 @@ def test_gains_by_frequency_are_means_over_the_words_of_a_band():
 
 
 def test_the_interval_of_a_band_is_that_of_all_texts_that_can_be_drawn():
-    bands = by_frequency(A, B, TOKENS, torch.tensor([30, 2, 9]), samples=4000, seed=1)
+    bands = by_frequency(A, B, TOKENS, torch.tensor([30, 2, 9]), block=1, samples=4000, seed=1)
     ends = [-0.25, 0.25, -0.5]  # the gain on each sentence's <eos>
     texts = sorted(sum(drawn) / 3 for drawn in itertools.product(ends, repeat=3))
     assert bands[-1].low == pytest.approx(texts[0])
@@ -99,5 +99,5 @@ def test_the_interval_of_a_band_is_that_of_all_texts_that_can_be_drawn():
 def test_bands_of_words_part_all_frequencies():
     frequency = torch.tensor([0, 1, 2, 3, 9, 10, 29, 30, 10**7])
     tokens = torch.tensor([1, 2, 3, 4, 5, 6, 7, 8, 0])
-    bands = by_frequency(torch.zeros(9), torch.zeros(9), tokens, frequency, 2, 0)
+    bands = by_frequency(torch.zeros(9), torch.zeros(9), tokens, frequency, 1, 2, 0)
     assert [(band.least, band.tokens) for band in bands] == [(0, 1), (1, 2), (3, 2), (10, 2), (30, 1), (EDGES[-1], 1)]

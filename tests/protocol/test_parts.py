@@ -57,7 +57,7 @@ def test_pieces_are_the_text(run: Path, text: Path):
     [
         (b"", "empty; it needs at least one line"),
         (b" \n\n" * 9, "empty; it needs at least one line"),
-        (b"\xef\xbb\xbfab cd\n" + b"ef\n" * 9 + b"g \xff\n", r"not UTF-8 \(line 11, byte 35\)"),
+        (b"\xef\xbb\xbfab cd\n" + b"ef\n" * 9 + b"g \xff\n", r"not UTF-8 \(line 11, byte 38\)"),
         (b"a b\n" + b"a" * 30, "no text of words, as 7 bytes"),
         (b"ab c\rdef\r" * 9, "line 1 has a carriage return inside"),
     ],

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,6 @@ from torch import distributed as dist
 from lmzoo.core import ranks
 from lmzoo.core.errors import UserError
 from lmzoo.corpus.windows import SentenceWindows
-from lmzoo.models.ngram import counts
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
@@ -98,32 +96,6 @@ def compare(number: int, folder: Path, *names: str) -> None:
 
 def test_two_ranks_train_what_one_process_trains(folder: Path):
     compare(2, folder, "sentences", "vlhmm")
-
-
-@pytest.mark.parametrize("pieces", [1, 7])
-def test_ranks_share_the_counting_of_n_grams(folder: Path, pieces: int, monkeypatch: pytest.MonkeyPatch):
-    """All get what one process counts; where there are fewer ranges of contexts than ranks, some count nothing."""
-    text = torch.randint(0, 6, (2000,), generator=torch.Generator().manual_seed(0))
-    text[-1] = 0
-    whole = counts.count_ngrams(text, 6, 4)
-    monkeypatch.setattr(counts, "PIECE", len(text) // (4 * pieces))
-    shares, of_rank = [], counts._of_rank
-    monkeypatch.setattr(counts, "_of_rank", lambda ranges: shares.append(of_rank(ranges)) or shares[-1])
-
-    def work(rank: int) -> None:
-        orders = [vars(grams) for grams in counts.count_ngrams(text, 6, 4)]
-        torch.save((orders, shares), f"{rank}.pt")
-
-    forked(3, work)
-    saved = [torch.load(f"{rank}.pt") for rank in range(3)]
-    for orders, _ in saved:
-        for one, several in zip(whole, orders, strict=True):
-            for name, value in several.items():
-                assert torch.equal(torch.as_tensor(value), torch.as_tensor(getattr(one, name))), name
-    for ranges in zip(*(own for _, own in saved), strict=True):
-        bounds = [bound for part in ranges for bound in part]
-        assert all(end == begin for (_, end), (begin, _) in pairwise(bounds))
-        assert all(ranges) == (pieces > 1)
 
 
 @pytest.mark.slow

@@ -129,12 +129,3 @@ def matrix(features: SentenceFeatures, keys: Tensor, tokens: Tensor) -> SparseRo
     cells, counts = (torch.cat(rows) * width + torch.cat(columns)).unique(return_counts=True)
     begins = torch.searchsorted(cells, torch.arange(int((tokens == EOS_ID).sum())) * width)
     return SparseRows(cells % width, begins, len(keys), counts.float())
-
-
-def with_column(rows: SparseRows, column: Tensor) -> SparseRows:
-    """(S, F) counts -> (S, F + 1) with the (S,) numbers of one more column."""
-    assert rows.values is not None
-    order = torch.cat([rows.owners(), torch.arange(len(column))]).argsort(stable=True)
-    columns = torch.cat([rows.columns, torch.full((len(column),), rows.width)])[order]
-    values = torch.cat([rows.values, column])[order]
-    return SparseRows(columns, rows.begins + torch.arange(len(column)), rows.width + 1, values)

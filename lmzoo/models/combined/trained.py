@@ -61,11 +61,11 @@ class CompositeModel(LanguageModel):
 
 
 class WrapperModel(CompositeModel):
-    """A model around the model of one run, which may read ``further`` runs."""
+    """A model around the model of one run."""
 
-    def __init__(self, vocabulary_size: int, run: str | None, *further: str):
+    def __init__(self, vocabulary_size: int, run: str | None):
         super().__init__(vocabulary_size)
-        self.starts_from = "model.run", [] if run is None else [run, *further]
+        self.starts_from = "model.run", [] if run is None else [run]
 
     @property
     def inner(self) -> LanguageModel:

@@ -9,18 +9,18 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Bounds, NonNegative, Size, Source, configured
 from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.corpus.lines import line_sums
 from lmzoo.models.combined.contrast import Contrast, log_normaliser
-from lmzoo.models.combined.sentence_features import FeatureOptions, SentenceFeatures, frequent, matrix, with_column
+from lmzoo.models.combined.sentence_features import FeatureOptions, SentenceFeatures, frequent, matrix
 from lmzoo.models.combined.trained import WrapperModel
 from lmzoo.numerics.sparse import SparseRows
 from lmzoo.protocol.abilities import LogZ
-from lmzoo.protocol.model import LanguageModel, State, models
+from lmzoo.protocol.model import State, models
 from lmzoo.protocol.perplexity import perplexity, text_logprobs
 from lmzoo.protocol.sampling import sample_sentences
 from lmzoo.protocol.state_dict import sized_by_estimate
@@ -35,8 +35,6 @@ CHOICE = 5
 class WholeSentenceOptions(FeatureOptions):
     run: Source | None = None
     """folder of the trained run of p_0, whose model is loaded when training starts."""
-    score: Source | None = None
-    """folder of another trained run q; the log-likelihood ratio log q(x) − log p_0(x) is a feature. None: none."""
     clusters: Sequence[Size] = (50,)
     """numbers of Brown clusters of words, one clustering each; [] for none."""
     min_count: Size = 5
@@ -63,32 +61,28 @@ class WholeSentence(WrapperModel):
     whole_sentences = True
     forgets_at_eos = True
     estimated_tensors = ("weights",)
-    classes: Tensor
-    """(clusterings, V) the class of each word."""
-    keys: Tensor
-    """(F,) int64, ascending: which features there are."""
-    weights: Tensor
-    """(F,) w, and of a run q one more."""
-    estimated: Tensor
-    """(4,) log Z as in `LogZ`."""
 
     @configured(WholeSentenceOptions)
     def __init__(self, vocabulary_size: int, options: WholeSentenceOptions):
-        super().__init__(vocabulary_size, options.run, *([] if options.score is None else [options.score]))
+        super().__init__(vocabulary_size, options.run)
         self.kinds = options.inherited(FeatureOptions)
         self.clusters, self.min_count, self.noise = options.clusters, options.min_count, options.noise
         self.samples, self.l2 = options.samples, options.l2
         if not options.l2:
             raise UserError("model.l2=[]: a coefficient is needed", "set 'model.l2=[1]'")
-        self.register_buffer("classes", torch.zeros(len(options.clusters), vocabulary_size, dtype=torch.int64))
-        self.register_buffer("keys", torch.empty(0, dtype=torch.int64))
-        self.register_buffer("weights", torch.zeros(0))
-        self.register_buffer("estimated", torch.zeros(4))
+        self.classes = nn.Buffer(torch.zeros(len(options.clusters), vocabulary_size, dtype=torch.int64))
+        """(clusterings, V) the class of each word."""
+        self.keys = nn.Buffer(torch.empty(0, dtype=torch.int64))
+        """(F,) int64, ascending: which features there are."""
+        self.weights = nn.Buffer(torch.zeros(0))
+        """(F,) w."""
+        self.estimated = nn.Buffer(torch.zeros(4))
+        """(4,) log Z as in `LogZ`."""
         sized_by_estimate(self, "keys", "weights")
 
     @property
     def features(self) -> SentenceFeatures:
-        """φ but for the score of the run q."""
+        """φ."""
         return SentenceFeatures(self.vocabulary_size, self.classes.cpu(), **self.kinds)
 
     @property
@@ -108,14 +102,14 @@ class WholeSentence(WrapperModel):
         noise, trial, fresh = (sample_sentences(p_0, number, random) for number in numbers)
         self.keys = frequent(features, [train, noise], self.min_count)
         log.info("%s features, %s noise samples", f"{len(self.keys):,}", f"{numbers[0]:,}")
-        self.weights = self._strongest(Contrast(self._finite(train), self._finite(noise)), valid, trial)
-        self.estimated.copy_(torch.tensor(log_normaliser(self._finite(fresh) @ self.weights)))
+        self.weights = self._strongest(Contrast(self._matrix(train), self._matrix(noise)), valid, trial)
+        self.estimated.copy_(torch.tensor(log_normaliser(self._matrix(fresh) @ self.weights)))
         self.keys, self.weights = self.keys.to(device), self.weights.to(device)
 
     def _strongest(self, contrast: Contrast, valid: Tensor, trial: Tensor) -> Tensor:
         """(F,) w of the strength with the highest probability of valid, Z being from samples for the choice alone."""
         base = float(text_logprobs(self.inner, valid, "sentence").double().sum())
-        on_valid, on_trial, fits = self._finite(valid), self._finite(trial), []
+        on_valid, on_trial, fits = self._matrix(valid), self._matrix(trial), []
         x = torch.zeros_like(contrast.curvature)
         for l2 in sorted(self.l2, reverse=True):
             x = contrast.minimum(x, l2)
@@ -129,23 +123,7 @@ class WholeSentence(WrapperModel):
 
     def _matrix(self, tokens: Tensor) -> SparseRows:
         """(S, F) φ of the sentences of a (N,) text, on the CPU."""
-        features = matrix(self.features, self.keys.cpu(), tokens)
-        if len(self.component_options) == 1:
-            return features
-        ours, theirs = (self._line_logprobs(model, tokens).cpu() for model in self.components)
-        return with_column(features, (theirs - ours).float())
-
-    def _finite(self, tokens: Tensor) -> SparseRows:
-        """The `_matrix` of a text to learn from; a UserError where it has a number that is not finite."""
-        features = self._matrix(tokens)
-        if features.values is not None and not bool(features.values.isfinite().all()):
-            problem = "model.score: this run or model.run gives probability 0 to a sentence of train, valid or a sample"
-            raise UserError(problem, "choose runs that give every sentence a probability")
-        return features
-
-    def _line_logprobs(self, model: LanguageModel, tokens: Tensor) -> Tensor:
-        """(S,) log p of the sentences of a (N,) text in nats under a model of tokens; float64."""
-        return line_sums(text_logprobs(model, tokens, "sentence").double(), tokens)
+        return matrix(self.features, self.keys.cpu(), tokens)
 
     def initial_state(self, batch_size: int) -> State:
         return (torch.full((batch_size, 0), -1, device=self.device),)
@@ -158,7 +136,8 @@ class WholeSentence(WrapperModel):
         if bool(ends.any()):
             whole = text[closed & (text >= 0)]  # (N,) sentences, each closed by <eos>
             ratios = (self._matrix(whole.cpu()) @ self.weights.cpu()).double() - self.log_z.value
-            scores[ends] = (self._line_logprobs(self.inner, whole).cpu() + ratios).to(scores)
+            of_p_0 = line_sums(text_logprobs(self.inner, whole, "sentence").double(), whole)
+            scores[ends] = (of_p_0.cpu() + ratios).to(scores)
         longest = int((~closed & (text >= 0)).sum(1).max()) if len(text) else 0
         words = text.where(~closed, -1)[:, text.shape[1] - longest :]
         return scores[:, state[0].shape[1] :], (words,)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Depth, Idle, NonNegative, Options, Size, configured
 from lmzoo.corpus import Corpus
-from lmzoo.models.maxent.exponential import Events, Exponential, require_strengths
+from lmzoo.models.maxent.exponential import Events, Exponential
 from lmzoo.models.maxent.features import attributes, contexts, parse_templates, possible
 from lmzoo.protocol.model import models
 from lmzoo.protocol.window_model import WindowModel
@@ -56,7 +56,6 @@ class LogLinear(WindowModel):
         self.order = options.order
         self.gradual = options.training == "minibatch"
         self.search = {"tolerance": options.tolerance, "max_iterations": options.max_iterations}
-        require_strengths(l2=options.l2, l1=options.l1)
         templates = parse_templates("w", options.order, options.templates, "model.templates")
         of_classes = any(column % 2 == 0 for template in templates for column in template)
         self.classes = options.classes if of_classes else None

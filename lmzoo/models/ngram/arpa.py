@@ -3,10 +3,9 @@
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lmzoo.core.errors import UserError, pluralize, printable
 from lmzoo.core.options import Options, Source, configured
@@ -45,20 +44,20 @@ class Arpa(BackoffModel):
     that the corpus does not have.
     """
 
-    entry: Tensor
-    """(V,) the file's number of each word."""
-    listed: Tensor
-    """(V,) bool, whether the file has it."""
-
     @configured(ArpaOptions)
     def __init__(self, vocabulary_size: int, options: ArpaOptions):
         super().__init__(types=vocabulary_size)
         self.vocabulary_size = vocabulary_size
         self.path = options.path
-        self.order = 1
-        self.register_buffer("entry", torch.arange(vocabulary_size))
-        self.register_buffer("listed", torch.ones(vocabulary_size, dtype=torch.bool))
-        self.register_load_state_dict_post_hook(_set_order)
+        self.entry = nn.Buffer(torch.arange(vocabulary_size))
+        """(V,) the file's number of each word."""
+        self.listed = nn.Buffer(torch.ones(vocabulary_size, dtype=torch.bool))
+        """(V,) bool, whether the file has it."""
+
+    @property
+    def order(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """N, that of the file."""
+        return self.table.order
 
     def estimate(self, corpus: Corpus) -> None:
         if self.path is None:
@@ -85,7 +84,6 @@ class Arpa(BackoffModel):
         self.entry = torch.tensor(entry, device=self.device)
         self.listed = torch.tensor([word in number for word in vocabulary.words], device=self.device)
         self.table = table
-        self.order = table.order
 
     def corpus_table(self, vocabulary: Vocabulary) -> NGramTable:
         types = self.table.vocabulary_size
@@ -105,7 +103,7 @@ class Arpa(BackoffModel):
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         history = torch.cat([state[0], tokens], dim=1)  # (B, N - 1 + T)
-        return self.table.score(self.entry[history], self.order - 1), (history[:, tokens.shape[1] :],)
+        return self.table.score(self.entry[history], state[0].shape[1]), (history[:, tokens.shape[1] :],)
 
     def next_logprobs(self, context: Tensor) -> Tensor:
         return self.table.predict(self.entry[context])[:, self.entry]
@@ -159,9 +157,3 @@ def _word_list(words: Sequence[str], where: str) -> str:
     """How many words there are, and some of them."""
     some = printable(", ".join(words[:SHOWN])) + (", …" if len(words) > SHOWN else "")
     return f"{pluralize(len(words), 'word')} of {where} ({some})"
-
-
-def _set_order(model: Arpa, incompatible: Any) -> None:
-    """Take N from the n-grams of a checkpoint."""
-    if not incompatible.missing_keys:
-        model.order = model.table.order

@@ -1,11 +1,10 @@
 """Counting the n-grams of every order, as flat sorted tensors, a range of contexts at a time.
 
 No step takes memory for the whole text beyond its words and the n-grams themselves, so that a text of a hundred million
-words is counted beside its table. Of several processes that train together each counts some ranges, and all get the
-n-grams.
+words is counted beside its table.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -15,13 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lmzoo.core import ranks
 from lmzoo.corpus.vocabulary import EOS_ID
 
 PIECE = 2**18
 """n-grams are estimated about so many at a time, so that what is computed for them is not large for the allocator."""
 RANGES = 8
-"""The ranges of contexts in which each process counts a large text. Each takes a pass over the text."""
+"""The ranges of contexts in which a large text is counted. Each takes a pass over the text."""
 
 
 class Numbers(Protocol):
@@ -113,7 +111,7 @@ def count_ngrams(tokens: Tensor, vocabulary_size: int, order: int) -> list[NGram
         ends, rows = torch.full_like(index, -1), 0
         keys = tokens.new_empty(len(tokens), dtype=torch.int64)  # the end is never written, so it takes no memory
         suffix, counts = index.new_empty(len(tokens)), index.new_empty(len(tokens))
-        for low, high in _of_rank(_ranges(orders[-1].counts)):
+        for low, high in _ranges(orders[-1].counts):
             place = places_between(index[:-1], low, high) + 1  # where the n-grams end
             if n > 2:  # beyond <s> alone, no context ends with word 0
                 place = place[words[place - 1] != EOS_ID]
@@ -127,16 +125,12 @@ def count_ngrams(tokens: Tensor, vocabulary_size: int, order: int) -> list[NGram
             suffix[part].scatter_(0, inverse, index[place])
             ends[place] = inverse.to(small) + rows
             rows += len(ngrams)
-        (keys, before), (suffix, _), (counts, _) = (
-            ranks.all_gather_rows(part[:rows]) for part in (keys, suffix, counts)
-        )
-        if before:
-            ends[ends >= 0] += before
+        keys, suffix, counts = keys[:rows], suffix[:rows], counts[:rows]
         begins = int(torch.searchsorted(keys, (first + begins) * vocabulary_size))
         contexts = len(orders[-1].keys)
         orders.append(NGrams(keys, suffix, counts, begins, contexts, first, vocabulary_size))
         first += contexts
-        index = ranks.all_reduce(ends, "MAX")
+        index = ends
     return orders
 
 
@@ -146,18 +140,11 @@ def places_between(numbers: Tensor, low: int, high: int) -> Tensor:
     return torch.from_numpy(np.concatenate([places + i * PIECE for i, places in enumerate(parts)]))
 
 
-def _of_rank(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Those of the ranges that this process counts: neighbours, so that its n-grams are."""
-    every = list(ranges)
-    begin, end = (len(every) * number // ranks.world_size() for number in (ranks.rank(), ranks.rank() + 1))
-    return every[begin:end]
-
-
 def _ranges(counts: Tensor) -> Iterator[tuple[int, int]]:
     """Ranges of contexts that hold about equal parts of a text, from the (C,) occurrences of the contexts."""
     places = counts.cumsum(0)
     tokens = int(places[-1:].sum())  # of no context, 0
-    piece = max(4 * PIECE, tokens // (RANGES * ranks.world_size()))
+    piece = max(4 * PIECE, tokens // RANGES)
     bounds = torch.searchsorted(places, torch.arange(1, max(1, -(-tokens // piece)), device=places.device) * piece) + 1
     return pairwise([0, *bounds.unique().tolist(), len(counts)])
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.protocol.model import LanguageModel, State, models
@@ -98,13 +98,12 @@ class InfiniGram(LanguageModel):
 
     takes_steps = False
     estimated_tensors = ("keys",)
-    keys: Tensor
-    """(N,) see `Contexts`; before `estimate` those of a text of one `<eos>`."""
 
     def __init__(self, vocabulary_size: int):
         super().__init__()
         self.vocabulary_size = vocabulary_size
-        self.register_buffer("keys", torch.zeros(1, dtype=torch.int64))
+        self.keys = nn.Buffer(torch.zeros(1, dtype=torch.int64))
+        """(N,) see `Contexts`; before `estimate` those of a text of one `<eos>`."""
         sized_by_estimate(self, "keys", constant=True)
 
     def tables(self) -> Contexts:

@@ -5,7 +5,7 @@ import math
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.memory import release_large_tensors
@@ -34,24 +34,17 @@ class BackoffModel(WindowModel):
     takes_steps = False
     forgets_at_eos = True
     estimated_tensors = ("logprob", "backoff")
-    keys: Tensor
-    logprob: Tensor
-    backoff: Tensor
 
     def __init__(self, types: int):
         super().__init__()
-        self.register_buffer("keys", torch.empty(0, dtype=torch.int64))
-        self.register_buffer("logprob", torch.full((types,), -math.log(types)))
-        self.register_buffer("backoff", torch.zeros(types))
+        self.keys = nn.Buffer(torch.empty(0, dtype=torch.int64))
+        self.logprob = nn.Buffer(torch.full((types,), -math.log(types)))
+        self.backoff = nn.Buffer(torch.zeros(types))
         sized_by_estimate(self, "keys", "logprob", "backoff", constant=True)
 
     def tables(self) -> NGramTable:
         keys, logprob = self.keys, self.logprob
         return NGramTable(logprob.numel() - keys.numel(), keys, logprob, self.backoff)
-
-    @property
-    def device(self) -> torch.device:
-        return self.keys.device
 
     @property
     def window_tokens(self) -> int:

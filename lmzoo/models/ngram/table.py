@@ -22,7 +22,7 @@ SHORT = 2**10
 """So few words are scored without torch, whose operations have a higher fixed cost than numpy's."""
 
 WORTH_HASHING = 2
-"""A table is hashed once it has scored more tokens than this share of its n-grams; before, a search takes less time."""
+"""A table is hashed once it has scored a token for every so many of its n-grams; before, a search takes less time."""
 
 
 @dataclass

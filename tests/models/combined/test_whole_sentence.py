@@ -18,7 +18,7 @@ from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.corpus.lines import by_line
 from lmzoo.models.combined.contrast import Contrast, log_normaliser
 from lmzoo.models.combined.mixture import Mixture
-from lmzoo.models.combined.sentence_features import KIND, SentenceFeatures, frequent, matrix, with_column
+from lmzoo.models.combined.sentence_features import KIND, SentenceFeatures, frequent, matrix
 from lmzoo.models.combined.whole_sentence import WholeSentence
 from lmzoo.models.ngram.ngram import NGram
 from lmzoo.models.ngram.smoothing import SmoothingOptions, estimate
@@ -93,11 +93,6 @@ def test_features_are_those_counted_by_hand():
     table = matrix(features, keys, text)
     assert table.shape == (3, len(keys))
     assert dense(table)[0].tolist() == [1, 2, 1, 1, 2, 1, 2, 3, 2]
-    wider = with_column(table, torch.tensor([0.5, 1.5, 2.5]))
-    expected = torch.cat([dense(table), torch.tensor([[0.5], [1.5], [2.5]])], 1)
-    assert torch.equal(dense(wider), expected)
-    assert torch.equal(wider @ torch.arange(10.0), expected @ torch.arange(10.0))
-    assert torch.equal(wider.mT @ torch.arange(3.0), expected.T @ torch.arange(3.0))
 
 
 @pytest.mark.parametrize("length", [True, False])
@@ -181,7 +176,7 @@ def test_sentences_are_drawn_as_often_as_they_are_probable(order: int):
 @pytest.fixture(scope="module")
 def trained(runs: list[str], text: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("whole") / "run"
-    options = ["model=whole_sentence", f"model.run={runs[0]}", f"model.score={runs[1]}", "corpus.context=sentence",
+    options = ["model=whole_sentence", f"model.run={runs[0]}", "corpus.context=sentence",
                "model.samples=500", "model.clusters=[4]", "model.min_count=2", "model.l2=[3,30]"]  # fmt: skip
     assert command(*text, *options, f"run_dir={folder}").code == 0
     return folder
@@ -207,12 +202,10 @@ def test_a_sentence_has_its_probability_at_its_end(trained: Path, runs: list[str
     test = test[: int((test == EOS_ID).nonzero()[-1]) + 1]
     found = text_logprobs(model, test, "sentence")
     assert bool((found[test != EOS_ID] == 0).all())
-    base, other = (text_logprobs(load(run)[0], test, "sentence").double() for run in runs)
+    base = text_logprobs(load(runs[0])[0], test, "sentence").double()
     table = matrix(model.features, model.keys, test)
     lines = torch.stack([line.sum() for line in by_line(base, test)])
-    ratio = torch.stack([line.sum() for line in by_line(other - base, test)])
-    w = model.weights.double()
-    expected = lines + dense(table).double() @ w[:-1] + w[-1] * ratio - model.log_z.value
+    expected = lines + dense(table).double() @ model.weights.double() - model.log_z.value
     torch.testing.assert_close(found[test == EOS_ID].double(), expected, atol=1e-4, rtol=1e-5)
     torch.testing.assert_close(text_logprobs(model, test, "stream"), found)
 
@@ -251,14 +244,6 @@ def test_it_mixes_per_sentence(trained: Path, runs: list[str], text: list[str], 
 def test_a_single_sample_has_no_error_and_is_refused(runs: list[str], text: list[str], tmp_path: Path):
     given = ["model=whole_sentence", f"model.run={runs[0]}", "model.samples=1", f"run_dir={tmp_path / 'no'}"]
     assert "model.samples=1: must be at least 2" in command(*text, *given).refused()
-
-
-def test_a_score_of_probability_zero_is_refused(runs: list[str], text: list[str], tmp_path: Path):
-    sharp = ["model=ngram", "model.order=3", "model.smoothing=mle", "corpus.context=sentence"]
-    assert command(*text, *sharp, f"run_dir={tmp_path / 'mle'}").code == 0
-    given = ["model=whole_sentence", f"model.run={runs[0]}", f"model.score={tmp_path / 'mle'}", "model.samples=50",
-             "corpus.context=sentence", f"run_dir={tmp_path / 'no'}"]  # fmt: skip
-    assert "model.score: this run or model.run gives probability 0 to a sentence" in command(*text, *given).refused()
 
 
 def test_too_many_features_are_refused_before_samples_are_drawn(

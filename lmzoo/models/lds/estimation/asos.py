@@ -154,6 +154,6 @@ def _log_density(lds: LDS, steady: SteadyState, YX: Tensor, XX: Tensor, dimensio
 def of_words(log_density: float, mu: Tensor) -> float:
     """The log-density of the observations e_w - μ on 1^⊥, given that of the whitened ones, in nats per token.
 
-    It does not depend on the whitening. It is not a log-probability, so it does not predict perplexity from it.
+    It does not depend on the whitening. It is not a log-probability, so no perplexity follows from it.
     """
     return log_density - 0.5 * (float(mu.log().sum()) + math.log(len(mu)))
