@@ -202,6 +202,6 @@ def check_output(*files: Path | None, inputs: Iterable[Path] = (), picture: Path
             reserved[path] = "is to be written twice"
         if Run(path.parent).config_file.exists() and (path.name in FILES or path.name.startswith("events.out.")):
             raise UserError(f"{file}: is a part of the run in {path.parent}", "name another file to write")
-        for folder in file.absolute().parents:
-            if Run(folder).config_file.exists():
-                Run(folder).checked_path(str(file.absolute().relative_to(folder)))
+        for link in filter(Path.is_symlink, (file.absolute(), *file.absolute().parents)):
+            if any(Run(folder).config_file.exists() for folder in link.parents):
+                raise UserError(f"{link}: is a symbolic link inside a run, which is not allowed", "delete the link")

@@ -1,27 +1,24 @@
 """Command lines and sweeps of the commands that make runs, by Hydra."""
 
 import argparse
-import contextlib
-import copy
 import json
 import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import hydra
-from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
 from hydra._internal.utils import get_args_parser
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.types import OverrideType
 from hydra.errors import HydraException
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from lmzoo.cli.help import help_text
@@ -34,6 +31,7 @@ from lmzoo.cli.overrides import (
     load_plugins_of,
     model_of_source,
     parse,
+    resolved,
 )
 from lmzoo.cli.start import exit_on_interrupt
 from lmzoo.core.configs import CONFIGS
@@ -138,8 +136,7 @@ def run_hydra(job: Job, config_name: str, line: Sequence[str] | None = None) -> 
     sys.argv = [line[0], *(along.get(override, override) for override in arguments.overrides), *flags]
     logging.getLogger("hydra_plugins.hydra_optuna_sweeper._impl").addFilter(_is_unreported)
     try:
-        with _groups_composed_once():
-            hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name=config_name)(as_typed)()
+        hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name=config_name)(as_typed)()
     except BrokenPipeError:  # by --help | head
         raise
     except (HydraException, OmegaConfBaseException, ValueError, OSError) as error:
@@ -153,33 +150,6 @@ def run_hydra(job: Job, config_name: str, line: Sequence[str] | None = None) -> 
         raise UserError(str(stop[0]))
     if stop:
         raise stop[0]
-
-
-@contextlib.contextmanager
-def _groups_composed_once() -> Iterator[None]:
-    """Compose each choice of groups of a sweep once, and set the other options of a job in a copy; Hydra composes every
-    job from its files twice, first all of them, to find mistakes."""
-    load, ready = ConfigLoaderImpl.load_sweep_config, dict[tuple[str | None, ...], DictConfig]()
-
-    def load_once(self: ConfigLoaderImpl, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
-        given, groups = [*map(parse, sweep_overrides)], master_config.hydra.runtime.choices
-        values = [o for o in given if not o.is_hydra_override() and o.key_or_group not in groups]
-        values = [o for o in values if o.type in (OverrideType.CHANGE, OverrideType.FORCE_ADD)]
-        chosen = tuple(override.input_line for override in given if override not in values)
-        if chosen not in ready:
-            ready[chosen] = load(self, master_config, [*map(str, chosen)])
-        config = copy.deepcopy(ready[chosen])
-        self._apply_overrides_to_config(values, config)
-        own, job = [override for override in given if not override.is_hydra_override()], config.hydra.job
-        config.hydra.overrides.task = [override.input_line for override in own]
-        job.override_dirname = get_overrides_dirname(own, **job.config.override_dirname)
-        return config
-
-    ConfigLoaderImpl.load_sweep_config = load_once
-    try:
-        yield
-    finally:
-        ConfigLoaderImpl.load_sweep_config = load
 
 
 def _users_error(error: Exception) -> UserError:
@@ -215,17 +185,12 @@ def _configuration(config: DictConfig, names: Callable[[str], str], compose: Com
     """
     from lmzoo.runs.configuration import Configuration, inherited_options
 
-    settings = _resolved(config)
+    settings = resolved(config)
     if INHERITED in HydraConfig.get().runtime.choices and (groups := inherited_options(settings, names)):
         source = sha256(json.dumps(groups).encode())
         ConfigStore.instance().store(source, groups, INHERITED, "_global_")
-        settings = _resolved(compose([*HydraConfig.get().overrides.task, f"{INHERITED}={source}"]))
+        settings = resolved(compose([*HydraConfig.get().overrides.task, f"{INHERITED}={source}"]))
     return Configuration.from_command(settings, names)
-
-
-def _resolved(config: DictConfig) -> Any:
-    own = [str(name) for name in config if name != "hydra"]
-    return OmegaConf.to_container(OmegaConf.masked_copy(config, own), resolve=True)
 
 
 def _forced(arguments: Sequence[str]) -> dict[str, str]:

@@ -140,6 +140,15 @@ def composed(config_name: str, overrides: Sequence[str], folders: Sequence[Path]
         raise UserError(hydra_message(error)) from None
 
 
+def resolved(config: DictConfig) -> Any:
+    """A configuration without Hydra's own options; raise a UserError for an invalid interpolation."""
+    own = [str(name) for name in config if name != "hydra"]
+    try:
+        return OmegaConf.to_container(OmegaConf.masked_copy(config, own), resolve=True)
+    except OmegaConfBaseException as error:
+        raise UserError(str(error).splitlines()[0]) from None
+
+
 def model_of_source(arguments: Sequence[str], folders: Sequence[Path]) -> list[str]:
     """The override for the model of the runs ``trainer.from``, if not set; that of the resumed run if they are gone."""
     overrides = {override.key_or_group: override for override in map(parse, arguments)}

@@ -3,15 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-
 from lmzoo.cli.command import CommandParser
-from lmzoo.cli.overrides import check_choices, check_keys, composed, load_plugins_of, parse
+from lmzoo.cli.overrides import check_choices, check_keys, composed, load_plugins_of, parse, resolved
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.plugins import load_plugins
 from lmzoo.corpus import load_corpus
 from lmzoo.protocol.model import models
+from lmzoo.runs.configuration import Configuration
 from lmzoo.runs.loading import build_model
 from lmzoo.testing import outcomes, subject
 
@@ -40,12 +39,12 @@ def main() -> int:
     load_plugins_of(options)
     check_choices(options, "train", False, folders)
     check_keys(options, "train", folders)
-    composition = OmegaConf.masked_copy(composed("train", options, folders), [*GROUPS])
-    config: Any = OmegaConf.to_container(composition, resolve=True)
-    load_plugins(config["plugins"])
-    models.check(config["model"])
-    corpus, name = load_corpus(config["corpus"]), config["model"]["name"]
-    made = subject(lambda: build_model(config["model"], corpus.vocabulary), corpus, config["seed"])
+    settings = resolved(composed("train", options, folders))
+    config: Any = Configuration(settings | {"run_dir": "."}).run_options
+    load_plugins(config.plugins)
+    models.check(config.model)
+    corpus, name = load_corpus(config.corpus), config.model["name"]
+    made = subject(lambda: build_model(config.model, corpus.vocabulary), corpus, config.seed)
     broken = 0
     for rule, wrong, left_out in outcomes(made):
         broken += wrong is not None

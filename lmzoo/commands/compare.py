@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +18,14 @@ from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.corpus.vocabulary import UNK
 from lmzoo.protocol.difference import bootstrap, by_frequency, by_word
 from lmzoo.protocol.lines import known_words, scored
+from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import Score, text_logprobs, validated
 from lmzoo.reports.comparison import as_csv, as_text, collect, groups
 from lmzoo.reports.plot import picture
 from lmzoo.reports.reading import Times, surprisal
 from lmzoo.reports.table import cell, csv_bytes
 from lmzoo.reports.words import ScoredSentence, picture_of_bands, picture_of_sentence
+from lmzoo.runs.directory import Run
 from lmzoo.runs.external import matching, open_model, require_words
 from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL
 from lmzoo.runs.listing import OUTPUTS, names
@@ -55,25 +56,25 @@ def compare_tokens(paths: list[Path], split: str, device: str, seed: int, plot: 
 
     Raises: UserError as `_all_scored` does, and if one of them gives a token probability 0.
     """
-    models, text = _all_scored(paths, split, device, f"--plot {plot}" if plot else None)
+    found, text = _all_scored(paths, split, device, f"--plot {plot}" if plot else None)
     tokens = text.splits[split]
     lines = []
-    for name, model in zip("AB", models, strict=True):
-        measured, beside = Score(model.logprobs), model.context
-        if (unknown := int((~model.known[tokens]).sum())) and not model.whole_sentences:
-            of_known = Score(model.logprobs[model.known[tokens]]).perplexity
-            beside += f", without its {pluralize(unknown, 'unknown word')} {of_known:.2f}"
+    for name, (run, model, logprobs) in zip("AB", found, strict=True):
+        measured, known = Score(logprobs), known_words(model, text.vocabulary)[tokens]
+        beside = f" (context {run.config()['corpus']['context']})"
+        if (unknown := int((~known).sum())) and not model.whole_sentences:
+            beside += f", without its {pluralize(unknown, 'unknown word')} {Score(logprobs[known]).perplexity:.2f}"
         if measured.impossible:
-            raise UserError(f"{model.path}: {measured.impossible:,} tokens of {split} have probability 0", "smooth it")
-        lines.append(f"{name}  {measured.perplexity:.2f}  {model.path}{beside}")
-    a, b = (model.logprobs for model in models)
+            raise UserError(f"{run.path}: {measured.impossible:,} tokens of {split} have probability 0", "smooth it")
+        lines.append(f"{name}  {measured.perplexity:.2f}  {run.path}{beside}")
+    a, b = (logprobs for *_, logprobs in found)
     interval = bootstrap(a, b, tokens, SAMPLES, seed)
     lines.append(
         f"perplexity of A minus that of B on {split}: {interval.difference:+.2f}, 95% interval {interval.low:+.2f} to "
         f"{interval.high:+.2f} ({SAMPLES} texts drawn from {int((tokens == 0).sum()):,} sentences"
         f"{f' in blocks of {interval.block}' if interval.block > 1 else ''}, seed {seed})"
     )
-    if any(model.whole_sentences for model in models):
+    if any(model.whole_sentences for _, model, _ in found):
         return "\n".join(lines)
     a, b = a / math.log(2), b / math.log(2)
     frequency = text.splits["train"].bincount(minlength=len(text.vocabulary))
@@ -98,26 +99,10 @@ def compare_tokens(paths: list[Path], split: str, device: str, seed: int, plot: 
     return "\n".join(lines)
 
 
-@dataclass(frozen=True)
-class _Scored:
-    """The scores of a run on a split.
-
-    Attributes:
-        logprobs: (N,) float64 log p.
-        context: the context of the run, to be shown.
-        known: (V,) bool, the words known to the run's model.
-        whole_sentences: whether the model has probabilities of whole sentences only.
-    """
-
-    path: Path
-    logprobs: Tensor
-    context: str
-    known: Tensor
-    whole_sentences: bool
-
-
-def _all_scored(paths: Sequence[Path], split: str, device: str, of_words: str | None) -> tuple[list[_Scored], Corpus]:
-    """The scores of runs on a split, and their corpus.
+def _all_scored(
+    paths: Sequence[Path], split: str, device: str, of_words: str | None
+) -> tuple[list[tuple[Run, LanguageModel, Tensor]], Corpus]:
+    """Runs, their models and (N,) float64 log p of the tokens of a split, and their corpus.
 
     Args:
         of_words: the option that requires probabilities of words, if any.
@@ -125,27 +110,23 @@ def _all_scored(paths: Sequence[Path], split: str, device: str, of_words: str | 
     Raises: UserError, before scoring, if texts, vocabularies or directions differ, or required probabilities of words
         are missing.
     """
-    runs = {path: open_model(path, device) for path in paths}
-    texts = {path: run.corpus() for path, (run, *_) in runs.items()}
-    (first, text), *_ = texts.items()
-    vocabulary = runs[first][2]
-    for path, (_, model, words) in runs.items():
+    opened = [open_model(path, device) for path in paths]
+    texts = [run.corpus() for run, *_ in opened]
+    (_, _, vocabulary), text, first, found = opened[0], texts[0], paths[0], []
+    for path, (_, model, words), own in zip(paths, opened, texts, strict=True):
         if of_words and model.whole_sentences:
             raise UserError(f"{of_words}: {path} assigns probabilities only to whole sentences", "leave it out")
         require_one_direction(path, words.form, first, vocabulary.form)
-        if text.sha256.get(split) != texts[path].sha256.get(split) or vocabulary.words != words.words:
+        if text.sha256.get(split) != own.sha256.get(split) or vocabulary.words != words.words:
             raise UserError(f"{path}: is of another text, or other words, than {first}", "name those of one text")
-        if len(text.splits[split]) != len(texts[path].splits[split]):
+        if len(text.splits[split]) != len(own.splits[split]):
             advice = "name those with the same trainer.first_tokens"
             raise UserError(f"{path}: reads more or less of {split} than {first}", advice)
-    found = {}
-    for path, (run, model, _) in runs.items():
+    for (run, model, _), own in zip(opened, texts, strict=True):
         warn(run.unfinished())
-        context = run.config()["corpus"]["context"]
-        each = text_logprobs(model, text.splits[split], context, texts[path].conditions.get(split))
-        logprobs, known = validated(each, path).cpu().double(), known_words(model, vocabulary)
-        found[path] = _Scored(path, logprobs, f" (context {context})", known, model.whole_sentences)
-    return [found[path] for path in paths], text
+        each = text_logprobs(model, text.splits[split], own.context, own.conditions.get(split))
+        found.append((run, model, validated(each, run.path).cpu().double()))
+    return found, text
 
 
 def compare_sentence(

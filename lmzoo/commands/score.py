@@ -4,7 +4,6 @@ import argparse
 import math
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +17,7 @@ from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.protocol.lines import Lines, Part, file_parts, scored_groups, stream_warning, unknown_warning
 from lmzoo.protocol.model import LanguageModel
-from lmzoo.protocol.perplexity import perplexity
+from lmzoo.protocol.perplexity import Score, perplexity
 from lmzoo.reports.surprisal import BEFORE, Row, word_rows
 from lmzoo.reports.table import cell, tab_lines, table_bytes
 from lmzoo.runs.directory import Run
@@ -129,7 +128,8 @@ def _conclude(opened: _Opened, sums: "Sums", unit: str, arguments: argparse.Name
         advice = stream_warning(opened.model, sums.lines, "--context sentence")
         warn(advice and f"{name}{advice}")
     if opened.model.whole_sentences:
-        warn(unknown_warning(sums.unknown, sums.tokens, f"{name}{arguments.text}", opened.model))
+        tokens, unknown = sums.of_all.tokens, sums.of_all.tokens - sums.of_known.tokens
+        warn(unknown_warning(unknown, tokens, f"{name}{arguments.text}", opened.model))
     print(printable(name) + sums.summary(unit), file=sys.stderr)
 
 
@@ -166,7 +166,10 @@ def _rows(each: dict[str, _Opened], arguments: argparse.Namespace) -> Iterator[R
         if opened.model.open_vocabulary:
             warn(f"{opened.run.path}: has no word vocabulary, so entropy and rank are missing")
         parts = [*opened.parts]
-        for row in word_rows(opened.model, opened.vocabulary, parts, opened.context, train, arguments.text, sums.add):
+        groups = [*scored_groups(opened.model, opened.vocabulary, parts, opened.context, arguments.text)]
+        for group in groups:
+            sums.add(group)
+        for row in word_rows(opened.model, opened.vocabulary, parts, groups, opened.context, train):
             words.append((row["sentence"], row["word"]))
             yield {"run": name} | row
         if (first := first or words) != words:
@@ -238,35 +241,29 @@ def _as_json(lines: Lines, arguments: argparse.Namespace) -> Iterator[str]:
         yield printable_json(entry) + "\n"
 
 
-@dataclass
 class Sums:
     """Sums over a text, with and without unknown words."""
 
-    lines: int = 0
-    tokens: int = 0
-    unknown: int = 0
-    logprob: float = 0.0
-    logprob_of_known: float = 0.0
+    def __init__(self) -> None:
+        self.lines, self.of_all, self.of_known = 0, Score(), Score()
 
     def add(self, lines: Lines) -> None:
         """Add lines to the sums."""
         self.lines += int((lines.tokens == EOS_ID).sum())
-        self.tokens += len(lines.tokens)
-        self.unknown += int((~lines.known).sum())
-        self.logprob += float(lines.logprobs.sum())
-        self.logprob_of_known += float(lines.logprobs.where(lines.known, 0.0).sum())
+        self.of_all.add(lines.logprobs)
+        self.of_known.add(lines.logprobs[lines.known])
 
     def summary(self, unit: str) -> str:
         """The last line of the output."""
-        nats = UNITS[unit]
-        impossible = self.logprob == -math.inf < self.logprob_of_known
-        known = self.tokens - self.unknown
-        ppl1 = f"{perplexity(self.logprob_of_known, known - self.lines):.2f}" if known > self.lines else "undefined"
+        every, known, nats = self.of_all, self.of_known, UNITS[unit]
+        impossible = every.logprob == -math.inf < known.logprob
+        words = known.tokens - self.lines
+        ppl1 = f"{perplexity(known.logprob, words):.2f}" if words > 0 else "undefined"
         return (
-            f"{pluralize(self.tokens, 'token')} in {pluralize(self.lines, 'line')}: "
-            f"log p {self.logprob * nats:.4f} {unit}, perplexity {perplexity(self.logprob, self.tokens):.2f}; "
-            f"without {pluralize(self.unknown, 'unknown word')}"
-            f" {self.logprob_of_known * nats:.4f}, {perplexity(self.logprob_of_known, known):.2f} (ppl; ppl1, which "
+            f"{pluralize(every.tokens, 'token')} in {pluralize(self.lines, 'line')}: "
+            f"log p {every.logprob * nats:.4f} {unit}, perplexity {every.perplexity:.2f}; "
+            f"without {pluralize(every.tokens - known.tokens, 'unknown word')}"
+            f" {known.logprob * nats:.4f}, {known.perplexity:.2f} (ppl; ppl1, which "
             f"counts no ends of lines: {ppl1})"
             + ("; the model has no <unk>, so that unknown words have probability 0" if impossible else "")
         )

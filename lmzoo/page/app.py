@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from lmzoo.core.errors import UserError, one_line
 from lmzoo.core.extras import import_optional
 from lmzoo.core.options import Bounds, unfit
-from lmzoo.page import data, html, introductions
+from lmzoo.page import data, html
 from lmzoo.page.examples import Example, example
 from lmzoo.page.guard import HOST, SESSIONS, limited
 from lmzoo.page.theme import theme
@@ -99,8 +99,8 @@ def check_port(port: int | None) -> None:
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             tried.bind((HOST, port or 0))
-        except OSError as error:
-            what = f"--port {port}: cannot be used ({error.strerror})"
+        except (OSError, OverflowError) as error:
+            what = f"--port {port}: cannot be used ({getattr(error, 'strerror', None) or error})"
             raise UserError(what, "choose another, or none for the first free one") from None
 
 
@@ -111,17 +111,30 @@ def build(zoo: Zoo) -> Any:
         page = _Page(gradio, zoo, example(zoo))
         page.html(html.header(zoo))
         with gradio.Tabs():
-            for title, introduction, fill, shown in (
-                ("Surprisal", introductions.SURPRISAL, page.surprisal, zoo.models),
-                ("Next word", introductions.NEXT_WORDS, page.next_words, zoo.predicting),
-                ("Generate", introductions.GENERATION, page.generation, zoo.predicting),
-                ("Hidden states", introductions.STATES, page.states, zoo.hmms),
-                ("Gaps", introductions.GAPS, page.gaps, zoo.hmms and zoo.vocabulary.form.of_words),
-                ("Word vectors", introductions.VECTORS, page.neighbours, zoo.vectors),
-            ):
+            for title, fill, shown, introduction in (
+                ("Surprisal", page.surprisal, zoo.models,
+                 "How surprised is each model by each word, having read those before it? The stronger its colour, the "
+                 "more bits, −log₂ p, below it. Point at a word to see what was expected in its place. Write two lines "
+                 "to compare them."),
+                ("Next word", page.next_words, zoo.predicting,
+                 "Which word comes next? Type, and watch the bars move; while a word is unfinished, they are those "
+                 "that begin like it. A click on a word types it."),
+                ("Generate", page.generation, zoo.predicting,
+                 "A model draws a text word by word. Its colours are its own surprisal. A lower temperature, top-k and "
+                 "top-p leave out what is unlikely; the same seed draws the same text."),
+                ("Hidden states", page.states, zoo.hmms,
+                 "Behind each word is a hidden state. Having read up to a word, the model believes in some states; "
+                 "later words make it change its mind. Move the slider to see at which."),
+                ("Gaps", page.gaps, zoo.hmms and zoo.vocabulary.form.of_words,
+                 "An HMM knows what stands in a gap, exactly, from the words on both sides. Write ___ for a word, "
+                 "[a|b] for one of several, one … for any number of words, and watch the bars of every gap change "
+                 "with each word elsewhere."),
+                ("Word vectors", page.neighbours, zoo.vectors,
+                 "Words that occur in like surroundings have like vectors: neighbours by cosine, and analogies."),
+            ):  # fmt: skip
                 if shown:
                     with gradio.Tab(title):
-                        page.html(html.lead(introduction))
+                        page.html(f'<p class="lead">{introduction}</p>')
                         fill()
     return blocks
 
@@ -300,7 +313,8 @@ class _Page:
                 word = self.field("nearest to", self.first.word)
 
                 def near(word: str) -> str:
-                    return html.cards(html.neighbours(*each) for each in self.near(word).items())
+                    found = {name: data.neighbours(run.words, word, NEAR) for name, run in self.zoo.vectors.items()}
+                    return html.cards(html.neighbours(*each) for each in found.items())
 
                 self.shows(near, word)
             with gradio.Column(min_width=280):
@@ -318,10 +332,6 @@ class _Page:
 
                 self.shows(answers, a, a_star, b)
                 self.examples(self.first.analogies, a, a_star, b)
-
-    def near(self, word: str) -> dict[str, data.Ranked]:
-        """The nearest words under each of the vectors."""
-        return {name: data.neighbours(run.words, word, NEAR) for name, run in self.zoo.vectors.items()}
 
 
 def _condition(label: str) -> str | None:

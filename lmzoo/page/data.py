@@ -1,7 +1,6 @@
 """Data of the page: numbers and words, computed from loaded runs."""
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -87,12 +86,6 @@ def surprisal(lm: Loaded, text: str, condition: str | None = None) -> list[list[
         expected = lm.expected(line, EXPECTED, condition) if listed else [[]] * len(scored.words)
         found.append([Token(*column, ranked) for column, ranked in zip(columns, expected, strict=True)])
     return found
-
-
-def perplexity(tokens: Sequence[Token]) -> float:
-    """exp of the mean -log p."""
-    bits = sum(token.bits for token in tokens) / len(tokens)
-    return 2**bits if bits < 1000 else math.inf
 
 
 class Next(NamedTuple):

@@ -15,6 +15,7 @@ from lmzoo.corpus.form import character
 from lmzoo.corpus.vocabulary import UNK
 from lmzoo.page import data
 from lmzoo.page.zoo import Zoo
+from lmzoo.protocol.perplexity import perplexity
 from lmzoo.reports.table import cell, csv_bytes
 from lmzoo.runs.configuration import differing_options, short_names
 
@@ -69,11 +70,6 @@ def header(zoo: Zoo) -> str:
     return f'<h1>lmzoo demo</h1><ul class="runs" aria-label="runs of {words}">{chips}</ul>{notes}'
 
 
-def lead(text: str) -> str:
-    """What a tab is for."""
-    return f'<p class="lead">{text}</p>'
-
-
 # --------------------------------------------------------------------------------------------------- words in a text
 
 
@@ -90,8 +86,9 @@ def surprisal(name: str, lines: Sequence[Sequence[data.Token]]) -> str:
     """A text in the colours of its surprisal."""
     tokens = [token for line in lines for token in line]
     unknown = sum(not token.known for token in tokens)
-    bits = sum(token.bits for token in tokens) / len(tokens)
-    about = f"<b>{bits:.2f}</b> bits a word, perplexity {number(data.perplexity(tokens))}"
+    bits = sum(token.bits for token in tokens)
+    mean = perplexity(-bits * math.log(2), len(tokens))
+    about = f"<b>{bits / len(tokens):.2f}</b> bits a word, perplexity {number(mean)}"
     about += f", {unknown} unknown" if unknown else ""
     drawn = []
     for line in lines:

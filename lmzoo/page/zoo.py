@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from lmzoo.api import Loaded, load
 from lmzoo.core.errors import UserError
-from lmzoo.core.plugins import load_plugins
+from lmzoo.core.plugins import load_plugins, split_names
 from lmzoo.corpus import Vocabulary
 from lmzoo.huggingface.causal import RawText
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
@@ -45,7 +45,7 @@ class Zoo:
     """
 
     def __init__(self, folders: Sequence[str | os.PathLike[str]], device: str = "cpu", plugins: Sequence[str] = ()):
-        load_plugins(plugins)
+        load_plugins(split_names(plugins) if isinstance(plugins, str) else plugins)
         named = names([Path(folder) for folder in folders])
         if not named:
             raise UserError("no run is named", "name folders of runs, such as outputs/pydoc/lstm")
@@ -67,7 +67,8 @@ class Zoo:
             raise UserError(f"{opened[0][0].path}: has no word vocabulary", "name a run of lmzoo train beside it")
         (first, self.vocabulary), *others = of_words
         for run, vocabulary in others:
-            if _parts(vocabulary) != _parts(self.vocabulary):
+            own = self.vocabulary
+            if (vocabulary.words, vocabulary.form, vocabulary.conditions) != (own.words, own.form, own.conditions):
                 raise UserError(f"{run.path}: has other words than {first.path}", "name runs with the same vocabulary")
         if self.vocabulary.form.reverse:
             raise UserError(f"{first.path}: reads backwards (corpus.reverse=true)", "give a run that reads forwards")
@@ -82,7 +83,3 @@ class Zoo:
         self._frozen = ExitStack()
         for lm in self.models.values():
             self._frozen.enter_context(evaluating(lm.model))
-
-
-def _parts(vocabulary: Vocabulary) -> tuple[object, ...]:
-    return vocabulary.words, vocabulary.form, vocabulary.conditions

@@ -70,11 +70,6 @@ class Entry:
         """The kind of run."""
         return kind_of(self.results)
 
-    @property
-    def source(self) -> tuple[str, str | None]:
-        """The corpus or task, and the context, None for labels."""
-        return self.results[self.kind.text], self.results.get("context")
-
     @classmethod
     def of(cls, run: Run) -> "Entry | None":
         """The entry of a run, None if it is unfinished; raise a UserError if its files are damaged."""
@@ -280,8 +275,9 @@ def as_columns(tables: Sequence[Group], every: bool = False) -> dict[str, list[A
     options = dict.fromkeys(key for keys in shown for key in keys)
     figures = [name for name in FIGURES if every or any(row.figures[name] is not None for row in rows)]
     spread = [name for name in _MEASURED if every or any(name in row.spread for row in rows)]
-    columns: dict[str, list[Any]] = {name: [row.entries[0].source[place] for row in rows]
-                                     for place, name in enumerate(("corpus", "context"))}  # fmt: skip
+    first = [row.entries[0] for row in rows]
+    columns: dict[str, list[Any]] = {"corpus": [entry.results[entry.kind.text] for entry in first]}
+    columns["context"] = [entry.results.get("context") for entry in first]  # None for labels
     columns |= {key: [(_values if every else _value)(row, key) for row in rows] for key in options}
     columns["seeds"] = [len(row.entries) for row in rows]
     columns |= {name: [row.figures[name] for row in rows] for name in figures}

@@ -1,6 +1,6 @@
 """A row for each word of a text: its surprisal, what was expected in its place, and its frequency."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from math import log, nan
 from typing import Any
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.lines import by_line, log2_shares
-from lmzoo.protocol.lines import Lines, Part, scored_groups
+from lmzoo.protocol.lines import Lines, Part
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.prediction import at_each_token, entropy_and_rank
 
@@ -25,10 +25,9 @@ def word_rows(
     model: LanguageModel,
     vocabulary: Vocabulary,
     parts: Sequence[Part],
+    scored: Iterable[Lines],
     context: Context,
     train: Tensor | None,
-    where: str = "text",
-    scored: Callable[[Lines], object] = lambda _: None,
 ) -> Iterator[Row]:
     """Iterate over the words of a text and its ends of lines; sentences and positions are counted from 1.
 
@@ -36,10 +35,8 @@ def word_rows(
     `BEFORE` are those of the same sentence.
 
     Args:
+        scored: `scored_groups` of the parts.
         train: (N,) the tokens of the training text; None: there is none, and no ``log_frequency``.
-        scored: is given each group of scored lines, such as to sum it.
-
-    Raises: UserError as `scored_groups` does.
     """
     read = torch.cat([part.tokens for part in parts])
     log_shares = torch.full((len(vocabulary),), nan) if train is None else log2_shares(train, len(vocabulary))
@@ -48,10 +45,7 @@ def word_rows(
     expected = torch.full((len(read), 2), nan)
     if not model.open_vocabulary:
         expected = at_each_token(model, by_line(read, read), context, entropy_and_rank)[order]
-    groups = [*scored_groups(model, vocabulary, parts, context, where)]
-    for group in groups:
-        scored(group)
-    lines = chain.from_iterable(group.each() for group in groups)
+    lines = chain.from_iterable(group.each() for group in scored)
     texts = zip(lines, by_line(tokens, tokens), by_line(expected, tokens), strict=True)
     for number, (line, words, each) in enumerate(texts, start=1):
         for row in line_rows(line.words, line.known, line.logprobs, log_shares[words], each):

@@ -72,13 +72,10 @@ class Run(Files):
 
     def check(self, config: Configuration) -> None:
         """Raise a UserError if no run with this configuration can start or resume here. Nothing is written."""
-        try:
-            folder = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
-            if not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):
-                raise UserError(f"run_dir={self.path}: {folder} is not a writable folder", "choose another")
-        except OSError as error:
-            raise UserError(f"run_dir={self.path}: cannot be used ({error.strerror})", "choose another") from None
-        names = self.names()
+        names = self.names()  # an error for a file, or a name that is too long
+        folder = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise UserError(f"run_dir={self.path}: {folder} is not a writable folder", "choose another")
         if self.config_file.name not in names:
             if any(name != "train.log" and not name.startswith(".") for name in names):
                 raise UserError(f"run_dir={self.path}: contains other files and no run", "choose another")

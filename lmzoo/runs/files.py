@@ -39,15 +39,6 @@ class Files:
     def __init__(self, path: Path):
         self.path = path
 
-    def checked_path(self, name: str) -> Path:
-        """The path of a file or folder inside the run; raise a UserError if a component is a symbolic link."""
-        path = self.path
-        for part in Path(name).parts:
-            path /= part
-            if path.is_symlink():
-                raise UserError(f"{path}: is a symbolic link inside a run, which is not allowed", "delete the link")
-        return path
-
     def names(self) -> set[str]:
         """The names of the files in the folder; empty if it does not exist."""
         try:

@@ -64,8 +64,6 @@ def learner_of(labeller: Labeller) -> Labeller | NetworkDescent:
 class Learning(SteppedLearner[Labeller]):
     """Train a labeller; if its ``checked`` is true, evaluate it on valid after each epoch and save the best."""
 
-    needed = ("learner",)
-
     options: LabelOptions
 
     def __init__(self, options: LabelOptions, run: Run):
@@ -89,10 +87,10 @@ class Learning(SteppedLearner[Labeller]):
         self.model.begin()
 
     def state(self) -> dict[str, Any]:
-        return {"learner": self.learner.progress()}
+        return {"state": self.learner.progress()}
 
     def restore_state(self, saved: dict[str, Any]) -> None:
-        self.learner.resume(saved["learner"])
+        self.learner.resume(saved)
 
     def describe(self) -> Iterator[str]:
         yield from super().describe()

@@ -3,7 +3,7 @@
 import math
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lmzoo.core.errors import UserError
@@ -34,12 +34,10 @@ class SteppedLearner(Learner, Loop, Generic[M]):
         chosen: the model's options.
 
     Attributes:
-        needed: the required keys of `state`.
         advice: advice for non-finite figures.
         text_tokens: tokens per epoch, available after `start`.
     """
 
-    needed: Sequence[str]
     advice: str = "choose other options and another run_dir"
     model: M
     text_tokens: int
@@ -60,7 +58,7 @@ class SteppedLearner(Learner, Loop, Generic[M]):
 
     @abstractmethod
     def restore_state(self, saved: dict[str, Any]) -> None:
-        """Restore the `state` of a checkpoint; called after `start`."""
+        """Restore ``state`` of a checkpoint; called after `start`."""
 
     def begin(self) -> None:
         """Initialize a run that is not resumed."""
@@ -79,14 +77,14 @@ class SteppedLearner(Learner, Loop, Generic[M]):
     def restore(self) -> None:
         self.started = time.monotonic()
         self.start()
-        saved = self.run.restore("last.pt", "progress", *self.needed)
+        saved = self.run.restore("last.pt", "progress", "state")
         self.resumed = saved is not None
         if saved is None:
             self.begin()
             self.progress.seconds = time.monotonic() - self.started
             return
         with self.run.reading("last.pt"):
-            self.restore_state(saved)
+            self.restore_state(saved["state"])
             self.progress = Progress(**saved["progress"])
         self.started = time.monotonic() - self.progress.seconds
 

@@ -113,9 +113,6 @@ class Trainer(Loop):
                 )
         if options.from_ is not None and descent is None:
             raise UserError(f"trainer.from={options.from_}: needs a model that learns by gradient", "leave it out")
-        if options.from_ is not None and model.starts_from is not None:
-            problem = f"trainer.from={options.from_}: is where the model starts, and so is {model.starts_from[0]}"
-            raise UserError(problem, "leave one out")
 
     def fit(self) -> None:
         """Estimate unless resumed, then descend until the last epoch or until patience is exhausted.

@@ -17,7 +17,6 @@ from lmzoo.words.vectors.word_vectors import WordVectors
 class Learning(SteppedLearner[Method]):
     """A method for word vectors."""
 
-    needed = ("state",)
     advice = "lower method.lr"
     unsealed = (VECTORS,)
 
@@ -37,7 +36,7 @@ class Learning(SteppedLearner[Method]):
 
     def restore_state(self, saved: dict[str, Any]) -> None:
         for name, tensor in self.model.state().items():
-            tensor.copy_(saved["state"][name])
+            tensor.copy_(saved[name])
 
     def describe(self) -> Iterator[str]:
         yield from super().describe()

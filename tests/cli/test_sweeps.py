@@ -10,16 +10,10 @@ from typing import Any
 
 import pytest
 from command_line import MODELS, QUICK, TEXT, command, stop_at
-from hydra import initialize_config_dir
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.core_plugins import basic_launcher
-from hydra.core.global_hydra import GlobalHydra
-from hydra.types import RunMode
-from omegaconf import OmegaConf
 
-from lmzoo.cli.hydra import _forced, _groups_composed_once
+from lmzoo.cli.hydra import _forced
 from lmzoo.commands import compare
-from lmzoo.core.configs import CONFIGS
 from lmzoo.models.neural.recurrent import RNN
 from lmzoo.runs import directory
 from lmzoo.runs.directory import Run
@@ -211,25 +205,3 @@ def test_the_runs_of_a_sweep_read_their_corpus_once(monkeypatch: pytest.MonkeyPa
     assert read == ["markov"] * 2
     assert command(*sweep, "model.order=1", "corpus.seed=1,2").code == 0
     assert len(read) == 4
-
-
-def test_a_sweep_composes_each_choice_of_groups_once(monkeypatch: pytest.MonkeyPatch):
-    composed, load = list[list[str]](), ConfigLoaderImpl.load_sweep_config
-    monkeypatch.setattr(ConfigLoaderImpl, "load_sweep_config", lambda *a: composed.append(a[2]) or load(*a))
-    assert command("-m", *TEXT, *MODELS["ngram"], "device=cpu", "trainer=debug,default", "seed=1,2,3").code == 0
-    assert composed == [["corpus=markov", "model=ngram", f"trainer={name}"] for name in ("debug", "default")]
-
-
-def test_a_job_of_a_sweep_has_the_configuration_that_hydra_composes():
-    name = "run_dir=runs/${hydra:job.override_dirname}"
-    jobs = [
-        ["model=ngram", "++model.order=3", "model.order=2", "++model.order=4", "seed=1"],
-        ["seed=2", "model=lstm", "trainer=debug", name, "~device", "+hydra.job.env_set.A=1", "model.hidden=8"],
-    ]
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        loader = GlobalHydra.instance().config_loader()
-        master = loader.load_configuration("train", ["corpus=markov", "hydra.job.name=job"], RunMode.MULTIRUN)
-        usual = [loader.load_sweep_config(master, job) for job in jobs]
-        with _groups_composed_once():
-            ours = [loader.load_sweep_config(master, job) for job in [*jobs, *jobs]]
-    assert [*map(OmegaConf.to_yaml, ours)] == [*map(OmegaConf.to_yaml, usual)] * 2

@@ -57,6 +57,9 @@ def test_a_model_outside_the_package(added: int, folder: Path, monkeypatch: pyte
         (["model=rnn", "model.hiden=3"], "did you mean 'model.hidden'?"),
         (["model=rnn", "trainer.epochs=3"], "trainer.epochs=3: no option of lmzoo check; choose from: model, corpus"),
         (["model=mixture"], "model.runs=[]: a mixture needs trained runs"),
+        (["model=ngram", "seed=abc"], "seed=abc: must be"),
+        (["model=ngram", "plugins=null"], "plugins=null: must be"),
+        (["model=ngram", "model.order=${nope}"], "nope"),
         (["rnn"], "'rnn': write options as key=value"),
     ],
 )

@@ -13,6 +13,7 @@ from predictions import TRAIN, by_hand
 
 import lmzoo
 from lmzoo.commands import evaluate, score
+from lmzoo.protocol.lines import Lines
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,9 @@ def test_each_word_has_its_probability(run: Path, tmp_path: Path, unit: list[str
 
 
 def test_a_perplexity_that_no_number_can_be_is_infinite():
-    told = score.Sums(lines=1, tokens=2, logprob=-1500.0, logprob_of_known=-1500.0).summary("nats")
+    sums, known = score.Sums(), torch.ones(2, dtype=torch.bool)
+    sums.add(Lines([["a", "<eos>"]], torch.tensor([1, 0]), torch.full((2,), -750.0).double(), known))
+    told = sums.summary("nats")
     assert "perplexity inf; without 0 unknown words -1500.0000, inf (ppl;" in told
 
 

@@ -165,6 +165,8 @@ def test_the_page_is_served_on_loopback_with_a_policy_and_then_is_gone(
     with pytest.raises(OSError, match="refused"):
         socket.create_connection((host, int(port)), timeout=5)
     assert list(folder.iterdir()) == []
+    with pytest.raises(UserError, match=r"--port 70000: cannot be used \(bind\(\): port must be 0-65535"):
+        app.check_port(70000)
 
 
 def _listening(port: int) -> list[tuple[str, int]]:

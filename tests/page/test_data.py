@@ -13,7 +13,7 @@ from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.form import Form
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.inference.paths import posterior, viterbi
-from lmzoo.page import data
+from lmzoo.page import data, html
 from lmzoo.page.zoo import Zoo
 from lmzoo.protocol.sampling import Decoding
 
@@ -46,7 +46,7 @@ def test_surprisal_is_that_of_predict_word_by_word(zoo: Zoo, name: str):
             assert token.p == pytest.approx(float(p[lm.vocabulary.index[own]]), rel=1e-4)
             assert token.bits == pytest.approx(-math.log2(p[lm.vocabulary.index[own]]), rel=1e-4)
             assert [p for _, p in token.expected] == pytest.approx(p.topk(3).values.tolist(), rel=1e-4)
-    assert data.perplexity(text[0]) == pytest.approx(math.exp(-lm.score(LINE) / 6), rel=1e-4)
+    assert sum(token.bits for token in text[0]) == pytest.approx(-lm.score(LINE) / math.log(2), rel=1e-4)
 
 
 def test_an_error_names_the_line_of_the_whole_text(zoo: Zoo):
@@ -57,8 +57,8 @@ def test_an_error_names_the_line_of_the_whole_text(zoo: Zoo):
 def test_a_word_of_probability_0_has_infinitely_many_bits():
     impossible, likely = data.Token("a", 0.0), data.Token("b", 0.5)
     assert (impossible.bits, likely.bits) == (math.inf, 1)
-    assert data.perplexity([impossible, likely]) == math.inf
-    assert data.perplexity([likely, likely]) == 2
+    assert "perplexity ∞" in html.surprisal("run", [[impossible, likely]])
+    assert "<b>1.00</b> bits a word, perplexity 2" in html.surprisal("run", [[likely, likely]])
 
 
 def test_texts_of_no_word_or_too_many_are_refused(zoo: Zoo):
