@@ -29,7 +29,6 @@ import torch
 from omegaconf import OmegaConf
 
 import lmzoo
-from lmzoo.cli.command import CommandParser
 from lmzoo.cli.ending import run_command
 from lmzoo.core.configs import CONFIGS, flatten
 from lmzoo.core.errors import UserError, one_line
@@ -367,8 +366,8 @@ def _origin(run: Path) -> tuple[str, str, str]:
 
 def main() -> int:
     """The command: returns its exit code."""
-    parser = CommandParser(description=(__doc__ or "").partition("\n")[0])
-    commands = parser.add_subparsers(dest="command", required=True, parser_class=argparse.ArgumentParser)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
     keeping = commands.add_parser("keep", help="copy what a run says of itself")
     keeping.add_argument("name", help="the folder below docs/results or docs/labels")
     keeping.add_argument("runs", type=Path, nargs="+", help="finished runs of one model")

@@ -139,6 +139,11 @@ def test_an_example_of_characters_is_a_text(folder_of_runs: Path, tmp_path: Path
     assert len(words) > 1
 
 
+def test_a_plug_in_may_be_named_by_itself(folder_of_runs: Path):
+    with pytest.raises(UserError, match="plugins=none_such: no such module"):
+        Zoo([folder_of_runs / "ngram"], plugins="none_such")
+
+
 def test_the_page_is_served_on_loopback_with_a_policy_and_then_is_gone(
     zoo: Zoo, gradio: None, folder: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -255,6 +255,12 @@ def told(names: Sequence[str] = (), minutes: float = 10) -> dict[str, str]:
     return dict(line.removeprefix("results/").split(": ", 1) for line in lines)
 
 
+def test_a_run_that_is_not_finished_is_no_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sys.argv", ["evidence.py", "keep", "none", str(tmp_path)])
+    with pytest.raises(UserError, match="is not finished"):
+        evidence.main()
+
+
 def test_quick_rows_are_run_again_with_what_they_are_made_of(pages: Path):
     assert Evidence(RESULTS, pages / "docs/results/ngram").second is None
     assert told() == {"ngram": "same at c0ffee9", "cache": "same at c0ffee9"}
