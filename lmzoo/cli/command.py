@@ -47,13 +47,15 @@ class CommandParser(argparse.ArgumentParser):
     """A command-line parser that raises UserErrors, with the arguments common to several commands.
 
     Args:
-        command: one of `COMMANDS`.
+        command: one of `COMMANDS`; None for a script, whose options are those of `argparse`.
         about: the help after the description of the command.
         examples: the end of the help.
     """
 
-    def __init__(self, command: str, about: str = "", examples: str = ""):
-        super().__init__(f"lmzoo {command}", description=COMMANDS[command] + about, epilog=examples)
+    def __init__(self, command: str | None = None, about: str = "", examples: str = "", **options: Any):
+        if command:
+            options = {"prog": f"lmzoo {command}", "description": COMMANDS[command] + about, "epilog": examples}
+        super().__init__(**options)
         self.needed: dict[str, str] = {}
 
     def need(self, option: str, other: str) -> None:
