@@ -59,7 +59,7 @@ def _users_mistake(error: Exception) -> str | None:
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return f"{printable(shortened(error.filename))}: the name is too long; choose a shorter one"
     if isinstance(error, PermissionError) and error.filename is not None:
-        return f"{printable(shortened(str(error.filename)))}: {error.strerror}; ask for the right to read it"
+        return f"{printable(shortened(str(error.filename)))}: {error.strerror}; ask for the right to use it"
     if "embedded null" in str(error):  # byte or character, depending on the function
         return "a null byte cannot be a part of a name"
     if isinstance(error, UnicodeEncodeError):

@@ -146,7 +146,8 @@ def resolved(config: DictConfig) -> Any:
     try:
         return OmegaConf.to_container(OmegaConf.masked_copy(config, own), resolve=True)
     except OmegaConfBaseException as error:
-        raise UserError(str(error).splitlines()[0]) from None
+        where = f"{error.full_key}: " if error.full_key else ""
+        raise UserError(f"{where}{str(error).splitlines()[0]}") from None
 
 
 def model_of_source(arguments: Sequence[str], folders: Sequence[Path]) -> list[str]:

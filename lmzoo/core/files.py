@@ -261,13 +261,13 @@ def _checked(pieces: Iterable[bytes], where: str, of_words: bool = True) -> Iter
     line, place, empty, mark = 1, 0, True, codecs.BOM_UTF8
     for read in pieces:
         piece = read.removeprefix(mark).replace(b"\n" + codecs.BOM_UTF8, b"\n")
-        mark = codecs.BOM_UTF8 if piece.endswith(b"\n") else b""
         try:
             text = piece.decode()
         except UnicodeDecodeError as error:
             begin = b"" if place else piece
             form, advice = non_utf8_format(begin)
-            line, place = line + piece.count(b"\n", 0, error.start), place + len(read) - len(piece) + error.start
+            line, place = line + piece.count(b"\n", 0, error.start), place + error.start
+            place += len(mark) * read.startswith(mark)
             problem = f"not UTF-8 (line {line}, byte {place})" + (f" but {form}" if form else "")
             raise UserError(f"{where}: {problem}", advice) from None
         if "\0" in text:
@@ -280,6 +280,7 @@ def _checked(pieces: Iterable[bytes], where: str, of_words: bool = True) -> Iter
             raise UserError(f"{where}: line {line} has a carriage return inside", advice)
         empty = empty and (not text or text.isspace())
         line, place = line + piece.count(b"\n"), place + len(read)
+        mark = codecs.BOM_UTF8 if read.endswith(b"\n") else b""
         yield piece
     if empty:
         raise UserError(f"{where}: empty", "it needs at least one line of text")

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from lmzoo.corpus.form import Form
 from lmzoo.corpus.subwords import BEGIN, BYTES
-from lmzoo.corpus.tokenizer import Places, lowered, traced
+from lmzoo.corpus.tokenizer import TOKENIZERS, Places, lowered, traced
 
 _OF_BYTE = {*BYTES}
 
@@ -23,7 +23,7 @@ def word_offsets(line: str, form: Form, tokenizer: str | None = None) -> Places:
         text, places = traced(text, places, tokenizer)
     if form.lower:
         text, places = lowered(text, places)
-    if form.tokenizer is not None:
+    if form.tokenizer is not None and form.tokenizer in TOKENIZERS:  # raw text, of transformers, has none of them
         text, places = traced(text, places, form.tokenizer)
     if form.unit == "char":
         found = places[: len(text.removesuffix("\r"))]

@@ -27,7 +27,7 @@ NONE = Idle(("labeller.vectors", None), ("labeller.encoder", None, []))
 
 def windows(rows: Tensor, lengths: Sequence[int], window: int) -> Tensor:
     """(N, d) rows of words -> (N, (2·window + 1) d) rows of windows; zeros beyond the ends of a sentence."""
-    padded = (F.pad(part, (0, 0, window, window)) for part in rows.split([*lengths]))
+    padded = (F.pad(part, (0, 0, window, window)) for part in rows.split([*lengths]) if len(part))
     return torch.cat([part.unfold(0, 2 * window + 1, 1).mT.flatten(1) for part in padded])
 
 

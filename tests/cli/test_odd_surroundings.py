@@ -89,7 +89,7 @@ def test_a_folder_may_be_closed():
     def main() -> int:
         raise PermissionError(13, "Permission denied", "secret/text")
 
-    assert command(main=main).refused() == "error: secret/text: Permission denied; ask for the right to read it"
+    assert command(main=main).refused() == "error: secret/text: Permission denied; ask for the right to use it"
 
 
 @pytest.mark.parametrize(("name", "shown"), [("a\0b", r"a\x00b"), ("a\udcffb", r"a\udcffb")])

@@ -90,6 +90,7 @@ def test_lines_are_read(data: bytes, lines: list[str], tmp_path: Path):
         (None, "text: no such file"),
         (b" \n", "text: empty; it needs at least one line of text"),
         (b"a\nb \xff\n", r"text: not UTF-8 \(line 2, byte 4\); convert it first"),
+        (b"a\nb \xff\n\xef\xbb\xbfc\n", r"text: not UTF-8 \(line 2, byte 4\); convert it first"),
         (b"\xef\xbb\xbfa\nb \xff\n", r"text: not UTF-8 \(line 2, byte 7\); convert it first"),
         (b"a b\rc\r", r"text: line 1 has a carriage return inside; where it ends a line, write a line feed: tr '\\r'"),
         (b"a\r\nb\rc\n", "text: line 2 has a carriage return inside"),

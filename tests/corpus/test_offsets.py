@@ -8,6 +8,7 @@ from lmzoo.corpus.form import Form
 from lmzoo.corpus.offsets import word_offsets
 from lmzoo.corpus.subwords import learn_subwords
 from lmzoo.corpus.tokenizer import TOKENIZERS
+from lmzoo.huggingface.causal import RawText
 
 lines = st.text(st.sampled_from("aB c.,'’n't12 -İΣß\u3000\x1c$€😀▁"), max_size=30)
 
@@ -30,6 +31,11 @@ def test_there_are_as_many_as_words_and_they_are_these(line: str, first: str | N
             or word.casefold().replace("’", "'") in there.casefold().replace("’", "'")
         )
     assert [begin for begin, _ in offsets] == sorted(begin for begin, _ in offsets)
+
+
+def test_raw_words_keep_their_punctuation():
+    line = "don't stop, now."
+    assert [line[slice(*each)] for each in word_offsets(line, RawText())] == ["don't", "stop,", "now.", ""]
 
 
 def test_examples():

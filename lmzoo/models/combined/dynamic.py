@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor
 from torch.func import functional_call
-from torch.nn.utils import parameters_to_vector
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Bounds, NonNegative, Options, Probability, Size, Source, configured
@@ -76,7 +75,7 @@ class Dynamic(WrapperModel):
             raise UserError(f"model.run: {name} learns from the text already", "choose a run without dynamic")
         text = corpus.splits["train"]
         windows = StreamWindows(text, min(ROWS, len(text)), self.segment)
-        weights = parameters_to_vector(inner.parameters()).detach()
+        weights = self._trained()
         sums = torch.zeros_like(weights)
         state = inner.eval().initial_state(len(windows.rows))
         for segment in tracked(windows.epoch(0), len(windows), "segment", "gradients"):
@@ -137,10 +136,14 @@ class Dynamic(WrapperModel):
                 predictions.append(_checked(_call(_Predicting(self.inner), below, now)))
         return torch.cat(predictions) if predictions else state[1].new_zeros(0, self.vocabulary_size)
 
+    def _trained(self) -> Tensor:
+        """(P,) w_0, one parameter after another, not all of which are contiguous."""
+        return torch.cat([parameter.detach().flatten() for parameter in self.inner.parameters()])
+
     def tables(self) -> tuple[Tensor, Tensor, Tensor]:
         """(P,) w_0, the part of the way back to it, (P,), and (P,) r + ε."""
         back = (self.decay * self.rms / self.rms.mean()).clamp(max=1)
-        return parameters_to_vector(self.inner.parameters()).detach(), back, self.rms + self.epsilon
+        return self._trained(), back, self.rms + self.epsilon
 
     def _named(self, weights: Tensor) -> dict[str, Tensor]:
         """(P,) weights as the parameters of the model, ready for a gradient."""

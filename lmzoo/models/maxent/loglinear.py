@@ -28,7 +28,7 @@ class LogLinearOptions(Options):
     """lbfgs, full-batch; or minibatch, gradient descent by the trainer, which has the same optimum."""
     l2: Sequence[NonNegative] = (0.01, 0.12, 0.2, 0.3, 0.4)
     """coefficients of the penalty Σ l2/2 λ², in nats of the whole text, for unigrams, bigrams …, by the number of words
-    and classes in a feature. The last also applies to all longer ones."""
+    and classes in a feature. The last also applies to all longer ones; []: no penalty."""
     l1: Sequence[NonNegative] = (0.0, 0.3, 0.45, 0.6, 0.7)
     """likewise of Σ l1 |λ|. With lbfgs, it makes weights exactly zero, whose number is logged."""
     tolerance: Annotated[NonNegative, Idle(("model.training", "minibatch"))] = 3e-6

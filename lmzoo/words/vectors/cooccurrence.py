@@ -54,7 +54,7 @@ class Cooccurrences:
 
 def _summed(codes: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The distinct codes, ascending, and the sum of the weights of each."""
-    order = np.argsort(codes, kind="stable")  # which merges two ascending lists in one pass
+    order = np.argsort(codes, kind="stable")  # one pass where two ascending lists are merged
     codes = codes[order]
     starts = np.flatnonzero(np.diff(codes, prepend=-1))
     return codes[starts], np.add.reduceat(weights[order], starts) if len(starts) else weights

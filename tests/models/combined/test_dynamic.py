@@ -165,6 +165,12 @@ def test_tables_that_the_weights_determine_follow_them(corpus: Corpus):
     assert (outside - scored(hmm, text)).abs().max() > 0.01
 
 
+def test_parameters_need_not_be_contiguous(corpus: Corpus):
+    inner, options = small("rnn", corpus, hidden=8)
+    inner.embedding.weight = torch.nn.Parameter(inner.embedding.weight.detach().T.contiguous().T)
+    assert torch.isfinite(scored(over(inner, options, corpus), corpus.splits["valid"][:20])).all()
+
+
 def test_recurrent_networks_have_a_gradient_without_cudnn_alone(corpus: Corpus):
     lstm, options = small("lstm", corpus, embedding=8, hidden=8)
     seen = []
