@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from lmzoo.core.errors import UserError
 from lmzoo.models.maxent.features import Features, Template, coarse_to_fine, collect
 from lmzoo.models.maxent.lattice import exponentials, outcome_logprobs
 from lmzoo.numerics.owlqn import minimise
@@ -17,6 +18,13 @@ Events = tuple[Tensor, Tensor]
 """The (N, columns) attributes of histories, see `lmzoo.models.maxent.features`, and the (N,) outcomes after them."""
 
 
+def require_strengths(**options: Sequence[float]) -> None:
+    """Raises: UserError that names an option of penalties without a strength."""
+    for name, strengths in options.items():
+        if not strengths:
+            raise UserError(f"model.{name}=[]: must be a coefficient for each order, the last for all higher ones")
+
+
 class Exponential(nn.Module):
     """p(y | x) ∝ exp Σ λ over the features that hold of x and y; see `lmzoo.models.maxent.lattice`.
 
@@ -26,7 +34,7 @@ class Exponential(nn.Module):
         templates: columns of attributes, see `lmzoo.models.maxent.features`.
         l2, l1: strengths of the penalties Σ l2/2 λ² + l1 |λ| in nats of the whole text. The strength of a feature is
             chosen by the number of attributes that its template has beyond the coarsest template; the last strength
-            is also that of all higher numbers. [] is no penalty.
+            is also that of all higher numbers.
         trainable: whether the weights are a parameter, for gradient descent. Else they are a buffer that `fit` sets.
     """
 
@@ -46,7 +54,7 @@ class Exponential(nn.Module):
         self.size, self.outcomes, self.columns = size, len(possible[1]), possible[0].shape[1]
         self.templates = coarse_to_fine(templates)
         beyond = [len(template) - len(self.templates[0]) for template in self.templates]
-        self.l2, self.l1 = ([float(s[min(n, len(s) - 1)]) if s else 0.0 for n in beyond] for s in (l2, l1))
+        self.l2, self.l1 = ([float(s[min(n, len(s) - 1)]) for n in beyond] for s in (l2, l1))
         self.nodes, self.pairs, self.place = (nn.Buffer(torch.empty(0, dtype=torch.int64)) for _ in range(3))
         self.tokens = nn.Buffer(torch.tensor(0))
         self.weights = (nn.Parameter if trainable else nn.Buffer)(torch.empty(0))

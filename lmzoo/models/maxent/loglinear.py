@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Depth, Idle, NonNegative, Options, Size, configured
 from lmzoo.corpus import Corpus
-from lmzoo.models.maxent.exponential import Events, Exponential
+from lmzoo.models.maxent.exponential import Events, Exponential, require_strengths
 from lmzoo.models.maxent.features import attributes, contexts, parse_templates, possible
 from lmzoo.protocol.model import models
 from lmzoo.protocol.window_model import WindowModel
@@ -28,7 +28,7 @@ class LogLinearOptions(Options):
     """lbfgs, full-batch; or minibatch, gradient descent by the trainer, which has the same optimum."""
     l2: Sequence[NonNegative] = (0.01, 0.12, 0.2, 0.3, 0.4)
     """coefficients of the penalty Σ l2/2 λ², in nats of the whole text, for unigrams, bigrams …, by the number of words
-    and classes in a feature. The last also applies to all longer ones; []: no penalty."""
+    and classes in a feature. The last also applies to all longer ones."""
     l1: Sequence[NonNegative] = (0.0, 0.3, 0.45, 0.6, 0.7)
     """likewise of Σ l1 |λ|. With lbfgs, it makes weights exactly zero, whose number is logged."""
     tolerance: Annotated[NonNegative, Idle(("model.training", "minibatch"))] = 3e-6
@@ -56,6 +56,7 @@ class LogLinear(WindowModel):
         self.order = options.order
         self.gradual = options.training == "minibatch"
         self.search = {"tolerance": options.tolerance, "max_iterations": options.max_iterations}
+        require_strengths(l2=options.l2, l1=options.l1)
         templates = parse_templates("w", options.order, options.templates, "model.templates")
         of_classes = any(column % 2 == 0 for template in templates for column in template)
         self.classes = options.classes if of_classes else None

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from lmzoo.core.options import Depth, NonNegative, Options, Size, configured
 from lmzoo.corpus import Corpus
-from lmzoo.models.maxent.exponential import Events, Exponential
+from lmzoo.models.maxent.exponential import Events, Exponential, require_strengths
 from lmzoo.models.maxent.features import Template, attributes, contexts, parse_templates, possible
 from lmzoo.protocol.model import models
 from lmzoo.protocol.window_model import WindowModel
@@ -61,6 +61,9 @@ class ModelM(WindowModel):
         self.order = options.order
         self.classes = options.classes
         self.search = {"tolerance": options.tolerance, "max_iterations": options.max_iterations}
+        require_strengths(
+            class_l2=options.class_l2, class_l1=options.class_l1, word_l2=options.word_l2, word_l1=options.word_l1
+        )
         self.word_class = nn.Buffer(torch.arange(vocabulary_size) % options.classes)
         of_class = parse_templates("cw", options.order, options.class_templates, "model.class_templates")
         of_word = parse_templates("w", options.order, options.word_templates, "model.word_templates")

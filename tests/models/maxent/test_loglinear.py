@@ -44,11 +44,11 @@ def test_training_goes_from_uniform_to_below_the_unigrams(corpus: Corpus):
 def test_strengths_are_for_each_length_the_last_for_all_longer(option: str):
     """Templates: unigrams, bigrams, the class bigram, trigrams; from coarse to fine."""
     templates = {"templates": ["c1"], "classes": 2}
-    for strengths, expected in (
-        ([1.0, 2.0], [1.0, 2.0, 2.0, 2.0]), ([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 2.0, 3.0]), ([], [0.0] * 4)
-    ):  # fmt: skip
+    for strengths, expected in (([1.0, 2.0], [1.0, 2.0, 2.0, 2.0]), ([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 2.0, 3.0])):
         model = LogLinear(vocabulary_size=V, **OPTIONS | templates | {option: strengths})
         assert getattr(model.exponential, option) == expected
+    with pytest.raises(UserError, match=rf"model\.{option}"):
+        LogLinear(vocabulary_size=V, **OPTIONS | {option: []})
 
 
 def test_classes_are_the_brown_clusters_of_the_text(corpus: Corpus):

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmzoo.core.configs import defaults
+from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.models.maxent.loglinear import LogLinear
 from lmzoo.models.maxent.model_m import ModelM
@@ -54,6 +55,12 @@ def test_each_factor_has_strengths_of_its_own():
     model = ModelM(vocabulary_size=20, **options("model_m", order=2, classes=4, **strengths))
     both = (model.class_model, model.word_model)
     assert [(set(part.l2), set(part.l1)) for part in both] == [({1.0}, {2.0}), ({3.0}, {4.0})]
+
+
+@pytest.mark.parametrize("option", ["class_l2", "class_l1", "word_l2", "word_l1"])
+def test_a_penalty_without_strengths_is_one_line(option: str):
+    with pytest.raises(UserError, match=rf"model\.{option}"):
+        ModelM(vocabulary_size=20, **options("model_m", classes=4, **{option: []}))
 
 
 @settings(deadline=None, max_examples=20)
