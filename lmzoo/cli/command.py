@@ -117,7 +117,8 @@ class CommandParser(argparse.ArgumentParser):
         self.add_argument(
             "--tokenize",
             choices=sorted(TOKENIZERS),
-            help="tokenizer for raw text; ptb: as Penn Treebank was prepared (default: words are separated by spaces)",
+            help="tokenizer for raw text; ptb: small letters without punctuation, as language models read Penn "
+            "Treebank; treebank: with both, as its annotation has them (default: words are separated by spaces)",
         )
 
 

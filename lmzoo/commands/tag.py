@@ -24,7 +24,7 @@ def main() -> int:
         "predicted ones. The text has the format of the training text: columns, or lines of a label, a tab and a text. "
         "Labels may be missing. With --text it has one sentence per line.",
         "examples: lmzoo tag outputs/upos/crf new.conllu > labelled.conllu; "
-        'echo "They walk home." | lmzoo tag outputs/upos/crf --text --tokenize ptb',
+        'echo "They walk home." | lmzoo tag outputs/upos/crf --text --tokenize treebank',
     )
     parser.add_run("outputs/pos/hmm_tagger", "the folder of a run of lmzoo label")
     parser.add_argument("text", nargs="?", default="-", help="a file; -: standard input (default)")
@@ -66,6 +66,8 @@ def sentences(labeller: Labeller, task: Task, arguments: argparse.Namespace) -> 
         raise UserError(f"--text: {arguments.run} reads {further} of each word", "give a file of columns")
     tokenize = TOKENIZERS[arguments.tokenize] if arguments.tokenize else str
     text = PlainText(text_file(arguments), labeller.kind == "text", tokenize)
+    if arguments.tokenize == "ptb" and not text.whole:
+        warn("--tokenize ptb: drops the capitals, numbers and punctuation that taggers read; treebank leaves them")
     if text.whole and text.empty:
         warn(f"{arguments.text}: {pluralize(text.empty, 'line')} without words left out")
     words = [word for sentence in text.sentences for word in sentence.words]

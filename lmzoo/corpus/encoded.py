@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -20,10 +20,10 @@ from lmzoo.core.files import atomic_stream, read_pieces, sha256, text_blocks
 from lmzoo.core.progress import MB, Bar
 from lmzoo.corpus.form import Form
 from lmzoo.corpus.subwords import Kind, Subwords, learn_subwords
-from lmzoo.corpus.tokenizer import NUMBER, PTB, WORDS
+from lmzoo.corpus.tokenizer import NUMBER, PTB, TREEBANK, WORDS
 from lmzoo.corpus.vocabulary import UNK, Lexicon, Vocabulary
 
-RULES = [8, PTB.pattern, NUMBER.pattern, WORDS.pattern]
+RULES = [9, PTB.pattern, NUMBER.pattern, TREEBANK.pattern, WORDS.pattern]
 """Part of the cache key: a version, to increase whenever encoding or the file format changes, and the tokenizers."""
 
 SETTLED = 2.0
@@ -42,6 +42,11 @@ class Limits(NamedTuple):
     min_count: int
     max_size: int | None
     unknown: bool
+
+    @property
+    def closed(self) -> bool:
+        """Whether a word that train lacks is an error, also where `<unk>` is a word of train."""
+        return self == (1, None, False)
 
 
 class Checksums(NamedTuple):
@@ -133,7 +138,9 @@ def encoded(files: Sequence[Path], sums: Checksums | None, form: Form, words: Vo
     """
     if sums is None:
         return _encode(files, None, form, words, None)
-    of_words = words if isinstance(words, Limits) else sha256("\n".join(words.words).encode("utf-8", "surrogatepass"))
+    of_words: Any = words
+    if isinstance(words, Vocabulary):
+        of_words = words.closed, sha256("\n".join(words.words).encode("utf-8", "surrogatepass"))
     scores = [*form.pieces.scores.values()] if form.pieces else []
     name = f"text-{sha256(json.dumps([*RULES, sums, form.options, scores, of_words]).encode())}"
     if cached := _cached(name, sums):
@@ -177,7 +184,7 @@ def _encode(
 ) -> Encoded:
     """Encode a text into a file at ``path``, or a temporary one if None, and map it."""
     reading = FilePass(files, "encoding")
-    vocabulary = Lexicon(form) if isinstance(words, Limits) else Vocabulary(words.words, form)
+    vocabulary = Lexicon(form) if isinstance(words, Limits) else Vocabulary(words.words, form, closed=words.closed)
     count = 0
     try:
         with atomic_stream(path) if path else tempfile.TemporaryFile() as stream, reading.bar:

@@ -11,7 +11,7 @@ from lmzoo.corpus.subwords import Kind, Subwords, joined
 from lmzoo.corpus.tokenizer import TOKENIZERS
 
 Unit = Literal["word", "char", "bpe", "unigram"]
-Tokenizer = Literal["ptb", "words"]
+Tokenizer = Literal["ptb", "treebank", "words"]
 
 NAMES = {chr(i): f"<U+{i:04X}>" for i in range(0x3001) if chr(i).isspace()} | {" ": "<space>"}
 """Names of white space characters as words, which cannot contain white space; other names have one character."""

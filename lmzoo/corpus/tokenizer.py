@@ -31,12 +31,21 @@ PTB = re.compile(
 NUMBER = re.compile(r"(?<![\w-])\d[\d,.]*(?<![,.])(?![\w-])|%")
 STUCK, PROSE = ".,;:!?\"'“”‘’()…", 0.05
 """Signs of punctuation, and the share of words that are stuck to them in raw prose, at least."""
+TREEBANK = re.compile(
+    rf"\d+(?:[.,]\d+)+(?!\w)|[^\W\d_]'(?!(?:s|re|ve|ll|d|m)\b){ALPHANUMERIC}|{PTB.pattern}|\.{{2,}}|--|\S",
+    re.IGNORECASE,
+)
 WORDS = re.compile(rf"<unk>|\d+(?:[.,]\d+)+(?!\w)|{_WORD}(?:['’-]{_WORD})*|[^\w\s]")
 
 
 def ptb(line: str) -> str:
     """Tokenize as Mikolov et al. (2010) did Penn Treebank: lower case, no punctuation, clitics split, N for numbers."""
     return " ".join(PTB.findall(NUMBER.sub("N", line.lower().replace("’", "'"))))
+
+
+def treebank(line: str) -> str:
+    """Separate punctuation and clitics as Penn Treebank does, with capitals, numbers and quotes as they are written."""
+    return " ".join(TREEBANK.findall(line.replace("’", "'")))
 
 
 def words(line: str) -> str:
@@ -49,7 +58,7 @@ def with_punctuation(words: Iterable[str]) -> list[str]:
     return [word for word in words if (bare := word.strip(STUCK)) != word and bare.isalpha()]
 
 
-TOKENIZERS: Mapping[str, Callable[[str], str]] = {"ptb": ptb, "words": words}
+TOKENIZERS: Mapping[str, Callable[[str], str]] = {"ptb": ptb, "treebank": treebank, "words": words}
 """A line of plain text -> words separated by spaces."""
 
 Places = list[tuple[int, int]]
@@ -65,8 +74,10 @@ def traced(text: str, places: Places, tokenizer: str) -> tuple[str, Places]:
         for begin, end in reversed(found):
             text = f"{text[:begin]}N{text[end:]}"
             places = [*places[:begin], (places[begin][0], places[end - 1][1]), *places[end:]]
+    if tokenizer == "treebank":
+        text = text.replace("’", "'")
     words, kept = [], Places()
-    for match in (PTB if tokenizer == "ptb" else WORDS).finditer(text):
+    for match in {"ptb": PTB, "treebank": TREEBANK, "words": WORDS}[tokenizer].finditer(text):
         words.append(match[0])
         of_word = places[match.start() : match.end()]
         kept += [*of_word, (of_word[-1][1], of_word[-1][1])]  # and of the space behind it

@@ -54,17 +54,24 @@ class UnknownWordError(UserError):
 class Vocabulary:
     """A bijection between V words and 0 … V-1, `<eos>` first.
 
-    A vocabulary without `<unk>` is closed: an unknown word is an error.
+    In a vocabulary without `<unk>` an unknown word is an error.
 
     Args:
         form: the processing of texts before words are looked up.
         conditions: the possible labels of lines; empty if lines have no labels.
+        closed: whether an unknown word is an error even if `<unk>` is a word.
 
     Raises: ValueError if a word is repeated or `<eos>` is not the first word.
     """
 
-    def __init__(self, words: Sequence[str], form: Form = Form(), conditions: Sequence[str] = ()):  # noqa: B008
-        self.words, self.form, self.conditions = list(words), form, list(conditions)
+    def __init__(
+        self,
+        words: Sequence[str],
+        form: Form = Form(),  # noqa: B008
+        conditions: Sequence[str] = (),
+        closed: bool = False,
+    ):
+        self.words, self.form, self.conditions, self.closed = list(words), form, list(conditions), closed
         self.index = {word: number for number, word in enumerate(self.words)}
         if self.words[:1] != [EOS] or len(self.index) != len(self.words):
             raise ValueError(f"a vocabulary is a list of distinct words, {EOS} first")
@@ -97,6 +104,11 @@ class Vocabulary:
         """(W,) int64 indices of words; -1 for unknown words."""
         return self._table.find(words)
 
+    @property
+    def _replacement(self) -> int:
+        """The index of `<unk>`, as which unknown words are read; -1 if they are errors."""
+        return -1 if self.closed else self.index.get(UNK, -1)
+
     def encode(self, text: RawText, where: str = "text", line: int = 1) -> Tensor:
         """Encode a text as (N,) int64 indices of words, each line followed by `<eos>`, unknown words as `<unk>`.
 
@@ -107,7 +119,7 @@ class Vocabulary:
             line: the number of its first line for errors.
 
         Raises: UserError, with the line number, for a word of `ADDED`, or an unknown word if the vocabulary has no
-            `<unk>`.
+            `<unk>` or is closed.
         """
         data = self.form.prepared(utf8(text, where))
         numbers = self._encode_short(data) if 0 < len(data) < SHORT else None
@@ -125,16 +137,16 @@ class Vocabulary:
                 ends = begins[ends]
             else:
                 numbers = self.find(words)
-                refused = numbers == EOS_ID if UNK in self.index else numbers <= EOS_ID
+                refused = numbers == EOS_ID if self._replacement >= 0 else numbers <= EOS_ID
                 if refused.any():
                     raise self._refusal(data, begin + int(words.begin[refused.argmax()]), where, line)
-                numbers[numbers < 0] = self.index.get(UNK, -1)
+                numbers[numbers < 0] = self._replacement
             parts.append(torch.from_numpy(np.insert(numbers, ends, EOS_ID)))
         return torch.cat(parts)
 
     def _encode_short(self, data: bytes) -> list[int] | None:
         """`encode` of a text for which vectorized look-up has too high a fixed cost; None if a word is refused."""
-        index, unk, numbers, pieces = self.index, self.index.get(UNK, -1), list[int](), self.form.pieces
+        index, unk, numbers, pieces = self.index, self._replacement, list[int](), self.form.pieces
         if any(word in data for word in _ADDED_BYTES):  # perhaps in a longer word
             return None
         for line in data.decode("utf-8", "surrogatepass").removesuffix("\n").split("\n"):
@@ -171,7 +183,7 @@ class Vocabulary:
         if has_other_normal_form(word, self.index):
             return UserError(f"{problem} but in another Unicode normal form", "normalize the texts")
         return UnknownWordError(
-            f"{problem}, which has no {UNK}",
+            problem if UNK in self.index else f"{problem}, which has no {UNK}",
             f"replace it, or train with corpus.unknown=true, which adds {UNK}, or corpus.min_count=2, which makes "
             "rare words of train unknown",
         )

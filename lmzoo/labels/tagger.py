@@ -48,7 +48,7 @@ class Tagger:
         Args:
             text: words separated by white space, or plain text with ``tokenize``.
             features: the further columns of each word, for runs that use them, such as the tag for chunk.
-            tokenize: ``words`` or ``ptb``, the tokenizer of plain text.
+            tokenize: ``treebank`` or ``words``, the tokenizer of plain text.
 
         Raises: UserError if the text has no words or several lines, the run labels trees, or features are not those of
             the run.

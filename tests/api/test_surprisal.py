@@ -131,7 +131,7 @@ def test_plain_text_units_and_unknown_words(trigrams: Loaded):
 def test_mistakes(trigrams: Loaded):
     for options, problem in (
         ({"unit": "log10"}, "unit=log10: must be one of bits, nats"),
-        ({"tokenize": "moses"}, "tokenize=moses: no such tokenizer; choose ptb or words"),
+        ({"tokenize": "moses"}, "tokenize=moses: no such tokenizer; choose ptb or treebank or words"),
         ({"context": ["a", "b"]}, "context: has 2 texts for 1; give one, or one for each"),
         ({"context": "sentence"}, 'context="sentence": is here the text before each line'),
         ({"context": "stream"}, r'leave it out, or write context=\["stream"\] for the word'),

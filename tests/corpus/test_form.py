@@ -18,6 +18,7 @@ from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus, Vocabulary, load_corpus
 from lmzoo.corpus.form import Form
+from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.runs.kinds import summary
 
 TEXT = "Ab a\tB.\r\n\n  aé <unk>\n"
@@ -57,11 +58,18 @@ def test_every_white_space_is_a_character_of_its_own():
         (Form(tokenizer="words"), ["The", "dog's", "<unk>", ",", "5.5"]),
         (Form(lower=True, tokenizer="words"), ["the", "dog's", "<unk>", ",", "5.5"]),
         (Form(lower=True, tokenizer="ptb"), ["the", "dog", "'s", "<unk>", "N"]),
+        (Form(tokenizer="treebank"), ["The", "dog", "'s", "<unk>", ",", "5.5"]),
         (Form(unit="char", lower=True, tokenizer="ptb"), [c.replace(" ", "<space>") for c in "the dog 's <unk> N"]),
     ],
 )
 def test_letters_become_small_before_a_tokenizer_cuts(form: Form, expected: list[str]):
     assert form.words("The dog's <unk>, 5.5") == expected
+
+
+def test_the_treebank_tokenizer_cuts_as_its_annotation_does():
+    text = "Mr. O'Neill of U.S. Corp. can't buy \"it\" -- he said (for $1,234.5, 3%): they’ve gone..."
+    expected = "Mr. O'Neill of U.S. Corp. ca n't buy \" it \" -- he said ( for $ 1,234.5 , 3 % ) : they 've gone ..."
+    assert TOKENIZERS["treebank"](text) == expected
 
 
 def test_several_files_packed_or_not_are_one_text(tmp_path: Path):
@@ -245,6 +253,13 @@ def test_unseen_words_of_valid_make_rare_words_unknown_and_are_counted(tmp_path:
     assert not said.warnings
     with pytest.raises(UserError, match="valid, line 1: 'new' is not in the vocabulary"):
         own(**files, unknown=False)
+    literal = files | {"train": str(tmp_path / "literal")}
+    (tmp_path / "literal").write_text("a b a b once\nb a twice twice <unk>\n")
+    assert sorted(own(**literal).vocabulary.words) == sorted(said.vocabulary.words)
+    with pytest.raises(UserError, match="valid, line 1: 'new' is not in the vocabulary; replace it"):
+        own(**literal, unknown=False)
+    (tmp_path / "valid").write_text("a <unk>\nb\n")
+    assert "once" in own(**literal).vocabulary.index  # and `<unk>` is a word of both
     (tmp_path / "valid").write_text("a\nb\n")
     assert "once" in own(**files).vocabulary.index  # nothing is unknown
     (tmp_path / "labelled").write_text("x\ta a\ny\tb\n")

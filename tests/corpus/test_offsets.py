@@ -13,10 +13,11 @@ from lmzoo.huggingface.causal import RawText
 lines = st.text(st.sampled_from("aB c.,'’n't12 -İΣß\u3000\x1c$€😀▁"), max_size=30)
 
 
-@given(lines, st.sampled_from([None, "ptb", "words"]), st.booleans(), st.sampled_from([None, "ptb", "words"]))
+@given(lines, st.sampled_from([None, *TOKENIZERS]), st.booleans(), st.sampled_from([None, *TOKENIZERS]))
 @example("Σ Σ", None, True, "words")
 @example("aΣ", None, True, None)
 @example("Mr. O'Neill didn't pay $1,234.50 for İt", "ptb", False, None)
+@example("Mr. O’Neill didn’t pay $1,234.50 for İt", "treebank", True, None)
 def test_there_are_as_many_as_words_and_they_are_these(line: str, first: str | None, lower: bool, own):
     form = Form(lower=lower, tokenizer=own)
     words = form.words(line if first is None else TOKENIZERS[first](line))

@@ -71,7 +71,7 @@ def test_mistakes():
         ({"text": " "}, "the text has no words"),
         ({"text": "They\nwalk"}, "the text is not one line; give a sentence, as 'They walk .'"),
         ({"text": SENTENCE.split()}, "the text is not one line"),
-        ({"text": "a", "tokenize": "x"}, "tokenize=x: no such tokenizer; choose ptb or words"),
+        ({"text": "a", "tokenize": "x"}, "tokenize=x: no such tokenizer; choose ptb or treebank or words"),
     ):
         with pytest.raises(UserError, match=told):
             tagger(**wrong)
