@@ -283,4 +283,5 @@ def _same(found: Tensor, expected: Tensor, what: str, advice: str, atol: float =
     if found.shape != expected.shape:
         raise UserError(f"{what} have shapes {tuple(found.shape)} and {tuple(expected.shape)}", advice)
     if not torch.allclose(found, expected, atol=atol, rtol=0):
-        raise UserError(f"{what} differ by up to {float((found - expected).abs().max()):.3g} nats", advice)
+        most = float((found - expected).abs().nan_to_num(0, torch.inf).max())  # NaN: p = 0 in both
+        raise UserError(f"{what} differ by up to {most:.3g} nats", advice)

@@ -223,6 +223,9 @@ def _check_arguments(model: "LanguageModel", arguments: tuple[Any, ...], named: 
     if not isinstance(state, tuple):
         found, kind = type(state).__name__, type(model).__name__
         raise UserError(f"the state is a {found}, not a tuple of tensors", f"correct initial_state of {kind}")
+    if any(getattr(part, "ndim", 0) < 1 for part in state):
+        problem = "the state has a part that is no tensor with a row for each text"
+        raise UserError(problem, f"correct initial_state of {type(model).__name__}")
     batch = tokens.shape[0]
     if rows := [part.shape[0] for part in state if part.shape[0] != batch]:
         raise ValueError(f"the state is of {rows[0]} rows, the tokens of {batch}; initial_state({batch})?")

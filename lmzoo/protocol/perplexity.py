@@ -89,6 +89,17 @@ def validated(logprobs: Tensor, where: object) -> Tensor:
 
 
 @torch.no_grad()
+def check_saved(model: LanguageModel, other: LanguageModel, tokens: Tensor) -> None:
+    """Raise a UserError if a new model that loads the state_dict of one gives (B, T) tokens another log p."""
+    other.to(model.device).eval().load_state_dict(model.state_dict())
+    tokens = tokens.to(model.device)
+    found, expected = (each(tokens, each.initial_state(len(tokens)))[0] for each in (other, model))
+    if not torch.equal(found, expected):
+        advice = "register all that estimate sets, as a parameter or a buffer"
+        raise UserError("loaded from its state_dict, it gives other probabilities", advice)
+
+
+@torch.no_grad()
 def check_predictions(model: LanguageModel, tokens: Tensor, atol: float) -> None:
     """Raise a UserError for predictions of (B, T) tokens that break the protocol; `whole_sentences` has none.
 
@@ -106,7 +117,8 @@ def check_predictions(model: LanguageModel, tokens: Tensor, atol: float) -> None
             worst = float(sums[(sums - 1).abs().argmax()])
             raise UserError(f"probabilities sum to {worst:.6g}", "normalise over words, such as by log_softmax")
         if not torch.allclose(score, own := logprobs.gather(1, word), atol=atol, rtol=0):
-            raise UserError(f"predict and forward differ by up to {(score - own).abs().max():.3g} nats", advice)
+            most = (score - own).abs().nan_to_num(0, torch.inf).max()  # NaN: p = 0 in both
+            raise UserError(f"predict and forward differ by up to {most:.3g} nats", advice)
         state = model(word, state)[1]
 
 

@@ -5,6 +5,7 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
+from lmzoo.core.errors import UserError
 from lmzoo.corpus import EOS_ID
 from lmzoo.protocol.model import LanguageModel, State
 
@@ -20,7 +21,11 @@ class WindowModel(LanguageModel):
 
     def token_logprobs(self, context: Tensor, tokens: Tensor) -> Tensor:
         """(N, n - 1) contexts and the (N,) tokens that follow -> (N,) log-probabilities in nats."""
-        return self.next_logprobs(context).gather(1, tokens[:, None])[:, 0]
+        logprobs, shape = self.next_logprobs(context), (len(tokens), self.vocabulary_size)
+        if logprobs.shape != shape:
+            problem = f"next_logprobs returns shape {tuple(logprobs.shape)}, not {shape}"
+            raise UserError(problem, f"correct next_logprobs of {type(self).__name__}")
+        return logprobs.gather(1, tokens[:, None])[:, 0]
 
     def initial_state(self, batch_size: int) -> State:
         return (torch.full((batch_size, self.order - 1), EOS_ID, device=self.device),)

@@ -23,9 +23,9 @@ from lmzoo.core.registry import is_plugin
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import Window
 from lmzoo.protocol.model import LanguageModel, evaluating
-from lmzoo.protocol.perplexity import ROUNDED, check_predictions, score
+from lmzoo.protocol.perplexity import ROUNDED, check_predictions, check_saved, score
 from lmzoo.runs.directory import Run
-from lmzoo.runs.loading import load_sources, load_teacher, start_from
+from lmzoo.runs.loading import build_model, load_sources, load_teacher, start_from
 from lmzoo.runs.trainer_options import TrainerOptions
 from lmzoo.training.descent import Descent
 from lmzoo.training.loop import Loop, stop_signals
@@ -219,6 +219,7 @@ class Trainer(Loop):
         if is_plugin(type(model)) and not (model.whole_sentences or model.open_vocabulary):
             with evaluating(model), error_prefix(type(model).__name__):
                 check_predictions(model, valid.to(model.device).long(), ROUNDED)
+                check_saved(model, build_model(self.run.config()["model"], self.corpus.vocabulary), valid.long())
         self._seed_other_ranks()
         if self.descent is not None:
             self.descent.begin()

@@ -52,6 +52,16 @@ PAIR = "forward returns {}, not a pair of log p and state; correct forward of Mi
         (FORWARD, "return self.w[tokens], state, 1", PAIR.format("a tuple of 3")),
         (FORWARD, "return self.w[tokens], tokens", "forward returns a state that is a Tensor, not a tuple of tensors"),
         ("return ()", "return None", "the state is a NoneType, not a tuple of tensors; correct initial_state of Mine"),
+        (
+            "return ()",
+            "return (torch.tensor(0),)",
+            "the state has a part that is no tensor with a row for each text; corr",
+        ),
+        (
+            "return ()",
+            "return (None,)",
+            "the state has a part that is no tensor with a row for each text; correct initia",
+        ),
         (FORWARD, "return self.w.expand(*tokens.shape, -1), state", r"forward returns shape \(\d+, \d+, 2\d\), not "),
         (
             "super().__init__()",
@@ -75,6 +85,45 @@ def test_a_mistake_in_a_model_is_a_line(old: str, new: str, told: str, whole: bo
     (own / "zoo/own.py").write_text(code.replace(old, new))
     refused = command("model=mine", "plugins=[zoo.own]", *TEXT, *QUICK, "run_dir=run").refused()
     assert re.search(told if "\\" in told else re.escape(told), refused), refused
+
+
+WINDOW = """
+import torch
+from lmzoo.protocol.model import models
+from lmzoo.protocol.window_model import WindowModel
+
+@models.register("mine")
+class Mine(WindowModel):
+    order, takes_steps = 1, False
+
+    def __init__(self, vocabulary_size: int):
+        super().__init__()
+        self.vocabulary_size = vocabulary_size
+        self.logprobs = torch.nn.Buffer(torch.full((vocabulary_size,), -1.0).log_softmax(0))
+
+    def estimate(self, corpus):
+        counts = corpus.splits["train"].bincount(minlength=self.vocabulary_size) + 1
+        self.logprobs = (counts / counts.sum()).log()
+
+    def next_logprobs(self, context):
+        return self.logprobs.expand(len(context), -1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("order", "order", ""),
+        ("torch.nn.Buffer", "", "Mine: loaded from its state_dict, it gives other probabilities; register all that"),
+        ("self.logprobs.expand(len(context), -1)", "self.logprobs", "; correct next_logprobs of Mine"),
+        (".expand(len(context), -1)", ".expand(len(context), -1)[:, :5]", ", 5), not ("),
+    ],
+)
+def test_a_mistake_in_a_window_model_is_a_line(old: str, new: str, told: str, own: Path):
+    assert old in WINDOW
+    (own / "zoo/own.py").write_text(WINDOW.replace(old, new))
+    done = command("model=mine", "plugins=[zoo.own]", *TEXT, QUICK[-1], "run_dir=run")
+    assert done.code == 0 if old == new else told in done.refused()
 
 
 DERIVED = """
