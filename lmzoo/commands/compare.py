@@ -11,13 +11,13 @@ from lmzoo.cli.command import CommandParser, RunFolder, bounded, check_output, i
 from lmzoo.core.errors import UserError, error_prefix, pluralize, printable
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Seed
-from lmzoo.corpus import Corpus
+from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
-from lmzoo.corpus.form import Form, require_one_direction
+from lmzoo.corpus.form import require_one_direction
 from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.corpus.vocabulary import UNK
 from lmzoo.protocol.difference import bootstrap, by_frequency, by_word
-from lmzoo.protocol.lines import known_words, scored
+from lmzoo.protocol.lines import known_words, scored, vocabulary_warning
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import Score, text_logprobs, validated
 from lmzoo.reports.comparison import as_csv, as_text, collect, groups
@@ -153,13 +153,13 @@ def compare_sentence(
     """
     read: list[ScoredSentence] = []
     cuts: list[list[str]] = []
-    forms: list[Form] = []
+    vocabularies: list[Vocabulary] = []
     named = names(folders)
     for name, folder in list(named.items()):
         try:
             run, model, vocabulary = open_model(folder, device)
             first = next(iter(named.values()))
-            require_one_direction(run.path, vocabulary.form, first, (forms or [vocabulary.form])[0])
+            require_one_direction(run.path, vocabulary.form, first, [*vocabularies, vocabulary][0].form)
             require_words(run, model, vocabulary, "leave it out")
             cut = TOKENIZERS[tokenize] if tokenize and not vocabulary.form.tokenizer else str
             with error_prefix(str(run.path)):
@@ -171,9 +171,10 @@ def compare_sentence(
             del named[name]
             continue
         warn_of(run, vocabulary)
-        forms.append(vocabulary.form)
+        vocabularies.append(vocabulary)
         cuts.append(line.words)
         read.append(ScoredSentence(str(folder), (0.0 - line.logprobs / math.log(2)).tolist(), line.known.tolist()))
+    warn(vocabulary_warning(vocabularies))
     words = cuts[0]
     if any(cut != words for cut in cuts):
         if not (words := sentence.split()):

@@ -15,7 +15,15 @@ from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.corpus.vocabulary import EOS_ID
-from lmzoo.protocol.lines import Lines, Part, file_parts, scored_groups, stream_warning, unknown_warning
+from lmzoo.protocol.lines import (
+    Lines,
+    Part,
+    file_parts,
+    scored_groups,
+    stream_warning,
+    unknown_warning,
+    vocabulary_warning,
+)  # fmt: skip
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import Score, perplexity
 from lmzoo.reports.surprisal import BEFORE, Row, word_rows
@@ -147,6 +155,7 @@ def _tabulate(arguments: argparse.Namespace) -> int:
     for opened in each.values():
         require_words(opened.run, opened.model, opened.vocabulary, labels=False)
         _warn_of_text(opened, arguments)
+    warn(vocabulary_warning(opened.vocabulary for opened in each.values()))
     columns = [*HEADER, *(BEFORE if arguments.spillover else ())]
     rows = (map(cell, map(row.__getitem__, columns)) for row in _rows(each, arguments))
     write_output(arguments.table, table_bytes(chain([columns], rows), arguments.table))

@@ -127,6 +127,14 @@ def file_parts(
     return [Part(text, vocabulary.encode(text, where), label_numbers(labels, vocabulary.conditions, where))]
 
 
+def vocabulary_warning(vocabularies: Iterable[Vocabulary]) -> str | None:
+    """Warn that models of words know different ones, so that figures of one text are not comparable; None if not."""
+    different = {tuple(each.words) for each in vocabularies if each.form.of_words and UNK in each.index}
+    if len(different) < 2:
+        return None
+    return f"the runs have different vocabularies; one with fewer words reads more as {UNK}, which lowers its figures"
+
+
 def form_warning(vocabulary: Vocabulary, text: bytes, tokens: Tensor, where: str) -> str | None:
     """Warn if many of the (N,) words of a text are unknown, most of them by their capitals or punctuation."""
     forms: dict[str, Callable[[str], str]] = {
@@ -135,6 +143,8 @@ def form_warning(vocabulary: Vocabulary, text: bytes, tokens: Tensor, where: str
         "without punctuation; separate it from words, as lmzoo score --tokenize words does": words,
         "in small letters without punctuation; lmzoo score --tokenize ptb writes them so": ptb,
     }
+    if vocabulary.form.tokenizer:  # which is not followed by another
+        forms = {form: change for form, change in forms.items() if change in (str.lower, str.upper)}
     unk, lines = vocabulary.index.get(UNK, -1), text.decode().split("\n")
     if (unknown := int((tokens == unk).sum())) > len(tokens) // 10:
         for form, change in forms.items():

@@ -12,7 +12,7 @@ from command_line import command
 from predictions import TRAIN, by_hand
 
 import lmzoo
-from lmzoo.commands import evaluate, score
+from lmzoo.commands import compare, evaluate, score
 from lmzoo.protocol.lines import Lines
 
 
@@ -112,6 +112,19 @@ def test_several_runs_are_one_long_table_with_the_words_before(run: Path, unigra
                     before = at.get((name, str(number), str(place - back)))
                     assert row[f"surprisal_{back}"] == ("NA" if before is None else before["surprisal"])
     assert [line.split(": ")[0] for line in done.err.splitlines()] == [*runs]
+
+
+def test_runs_with_different_vocabularies_in_one_table_are_warned_of(run: Path, tmp_path: Path):
+    files = [f"corpus.{split}={run.parent / 'text'}" for split in ("train", "valid")]
+    fewer = ["corpus=text", *files, "corpus.max_size=5", "model=ngram", "model.order=1"]
+    assert command(*fewer, "device=cpu", f"run_dir={tmp_path / 'fewer'}").code == 0
+    (tmp_path / "text").write_text("the dog\n")
+    done = command(str(run), str(tmp_path / "fewer"), str(tmp_path / "text"), "--table", str(tmp_path / "t.csv"),
+                   main=score.main)  # fmt: skip
+    problem = "the runs have different vocabularies; one with fewer words reads more as <unk>, which lowers its figures"
+    assert f"warning: {problem}" in done.err.splitlines()
+    assert f"warning: {problem}" in command(str(run), str(tmp_path / "fewer"), "--sentence", "the dog",
+                                            main=compare.main).err.splitlines()  # fmt: skip
 
 
 def test_runs_in_one_table_read_the_same_words(run: Path, unigram: Path, tmp_path: Path):
