@@ -67,13 +67,13 @@ def run_hydra(job: Job, config_name: str, line: Sequence[str] | None = None) -> 
     folders = [CONFIGS, *([Path(arguments.config_dir).absolute()] if arguments.config_dir else [])]
     load_plugins_of(arguments.overrides)
     fill_groups(folders)
+    names = _Names()
     ours = not (arguments.config_path or arguments.config_name or arguments.shell_completion)
     if ours:
-        arguments.overrides[:0] = model_of_source(arguments.overrides, folders)
+        arguments.overrides[:0] = model_of_source(arguments.overrides, folders, names.__getitem__)
         check_choices(arguments.overrides, config_name, bool(arguments.multirun or arguments.cfg), folders)
         if arguments.multirun or any(given[0] in "+~" for given in arguments.overrides):
             check_keys(arguments.overrides, config_name, folders)
-    names = _Names()
 
     def compose(overrides: Sequence[str]) -> DictConfig:
         return composed(arguments.config_name or config_name, overrides, folders)

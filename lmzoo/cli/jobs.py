@@ -46,8 +46,8 @@ def run_jobs(command: str) -> int:
         figure = kind_of(results).objective(results) if results else None
         searching = number is not None and HydraConfig.get().runtime.choices["hydra/sweeper"] != "basic"
         if searching and results and figure is None:
-            problem = f"{folder}: has no figure on valid, by which a search chooses"
-            raise UserError(problem, "name a valid text")
+            problem = f"{folder}: has neither a figure on valid nor a loss, by which a search chooses"
+            raise UserError(problem, "name a valid text, or a method with a loss")
         return figure
 
     outside = last_corpus.set({})

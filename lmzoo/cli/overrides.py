@@ -5,7 +5,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from difflib import get_close_matches
 from pathlib import Path
@@ -150,16 +150,20 @@ def resolved(config: DictConfig) -> Any:
         raise UserError(f"{where}{str(error).splitlines()[0]}") from None
 
 
-def model_of_source(arguments: Sequence[str], folders: Sequence[Path]) -> list[str]:
-    """The override for the model of the runs ``trainer.from``, if not set; that of the resumed run if they are gone."""
+def model_of_source(arguments: Sequence[str], folders: Sequence[Path], find: Callable[[str], str]) -> list[str]:
+    """The override for the model of the runs ``trainer.from``, if not set; that of the resumed run if they are gone.
+
+    Args:
+        find: maps an abbreviation to the path of a run.
+    """
     overrides = {override.key_or_group: override for override in map(parse, arguments)}
     source = overrides.get("trainer.from")
-    if source is None or {"model", "experiment"} & overrides.keys():
+    if source is None or source.value() is None or {"model", "experiment"} & overrides.keys():
         return []
     swept = source.is_sweep_override() and source.is_discrete_sweep()
     names = source.sweep_string_iterator() if swept else [source.value()]
     begun = saved(str(overrides["run_dir"].value())) if "run_dir" in overrides else {}
-    models = {str(flatten(saved(str(name).strip("\"'")) or begun).get("model.name")) for name in names}
+    models = {str(flatten(saved(find(str(name).strip("\"'"))) or begun).get("model.name")) for name in names}
     return [f"model={name}" for name in models.intersection(choices("model", folders))] if len(models) == 1 else []
 
 

@@ -19,8 +19,8 @@ def main() -> int:
     """Run the command. Returns: the exit code."""
     parser = CommandParser(
         "cluster",
-        ", maximizing the average mutual information of adjacent clusters greedily "
-        "(Brown et al. 1992). Prints the most frequent words of each cluster. The result is "
+        ", maximizing the average mutual information of adjacent clusters (Brown et al. 1992) "
+        "by annealed exchange of words. Prints the most frequent words of each cluster. The result is "
         "deterministic. <eos>, the end of a line, counts as a word and is in the last cluster.",
         "examples: lmzoo cluster --corpus ptb --clusters 128 ptb-clusters.tsv; "
         "lmzoo cluster --text book.txt --clusters 50 book-clusters.tsv",

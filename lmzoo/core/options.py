@@ -294,7 +294,7 @@ def check(function: Callable[..., Any], options: Mapping[str, Any], where: str, 
 def _about_type(value: Any, annotation: Any) -> str | None:
     """Advice if a value is invalid only for its quotes, or as a number of numpy: 2 is a number, "2" is not."""
     if isinstance(value, str):
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             return "leave out its quotes" if unfit(json.loads(value), annotation) is None else None
     item = getattr(value, "item", None)
     if isinstance(value, Number) and item and unfit(item(), annotation) is None:

@@ -23,6 +23,7 @@ from lmzoo.corpus.encoded import text_checksums
 from lmzoo.corpus.form import Form
 from lmzoo.corpus.subwords import Kind, Subwords
 from lmzoo.corpus.user_files import CONDITIONS, SCORES
+from lmzoo.models.ngram.arpa_file import holds_arpa
 from lmzoo.protocol.lines import Part, file_parts
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.runs.checkpoint import (
@@ -240,7 +241,8 @@ class Run(Files):
             if not self.path.exists():
                 meant, reason = nearest(self.path), "there is no such folder"
             elif self.path.is_file():
-                reason = "it is a file"
+                arpa = "" if holds_arpa(self.path) else r" without the line \data\ of an ARPA file"
+                reason = f"it is a file{arpa}"
             raise UserError(
                 f"{self.path}: not a run directory ({reason}{f'; is it {meant}?' if meant else ''})",
                 None if meant else "lmzoo compare lists the runs",

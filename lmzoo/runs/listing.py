@@ -16,7 +16,7 @@ OUTPUTS = Path("outputs")
 """The folder of runs for which no ``run_dir`` is set."""
 
 LATEST = OUTPUTS / "LATEST"
-"""The file with the path of the run that was finished last."""
+"""The file with the path of the run in `OUTPUTS` that was finished last."""
 
 
 def below(folder: Path) -> list[Path]:

@@ -86,7 +86,7 @@ def test_a_search_whose_runs_fail_says_so_once(folder: Path):
     (folder / "labels").write_text("a\tx y\nb\ty z\n")
     files = ["task=classify", "task.train=labels", "task.test=labels"]
     blind = command(*search, *files, "labeller=nbsvm", "seed=range(0,3)", main=label.main).refused()
-    assert blind.endswith(": has no figure on valid, by which a search chooses; name a valid text")
+    assert ": has neither a figure on valid nor a loss, by which a search chooses; name a valid text" in blind
 
 
 @pytest.mark.parametrize("preset", ["launcher/local", "launcher/slurm", "sweeper/search"])

@@ -119,8 +119,9 @@ def test_options_take_the_names_that_commands_take():
     assert "markov: 3 runs begin with it" in command(*mix, "model.runs=[markov/ngram]").refused().replace("/ngram", "")
     assert command(*TEXT, *QUICK, *MODELS["rnn"], "run_dir=outputs/mine/rnn").code == 0
     rnn = [*TEXT, *QUICK, *MODELS["rnn"]]
-    on = command(*rnn, "trainer.from=mine", "run_dir=on")
+    on = command(*TEXT, *QUICK, "model.embedding=8", "trainer.from=mine", "run_dir=on")
     assert (on.code, on.err.splitlines()[0]) == (0, "mine is outputs/mine/rnn")
+    assert saved("on")["model"]["name"] == "rnn"  # as that run has
     Path("own.txt").write_text("w1 w2 w3\n" * 50)
     own = ["corpus=text", "corpus.train=own.txt", "corpus.valid=own.txt", "corpus.vocabulary=rn"]
     on = command(*own, *QUICK[-1:], *MODELS["ngram"], "run_dir=words")

@@ -98,7 +98,10 @@ def test_other_files_are_refused():
             refuse("m.binary")
     with pytest.raises(UserError, match="text: neither an ARPA file nor one of word vectors"):
         lmzoo.load("text")
-    assert "text: not a run directory (it is a file)" in command("text", main=evaluate.main).refused()
+    assert (
+        r"text: not a run directory (it is a file without the line \data\ of an ARPA file)"
+        in command("text", main=evaluate.main).refused()
+    )
     Path("bad.arpa").write_text(ARPA.replace("-0.35", "0.35"))
     with pytest.raises(UserError, match=r"bad\.arpa, line 15: expected a log10 probability"):
         lmzoo.load("bad.arpa")
