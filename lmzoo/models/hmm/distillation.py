@@ -113,4 +113,5 @@ def distil(model: "BlockHMM", corpus: Corpus, encoder: Encoder, epochs: int) -> 
         mean = -loss.item()
     torch.manual_seed(seed)
     model.train(training)
-    log.info("distillation ended at a %s", *notes())
+    if not math.isnan(mean):  # a resumed run may have taken all steps before
+        log.info("distillation ended at a %s", *notes())

@@ -85,7 +85,7 @@ def fit_text(model: LanguageModel, corpus: Corpus, options: LDSOptions) -> Fit:
         raise UserError(f"model.hidden={hidden}: there are only {V} words", "set model.hidden below that")
     source, vectors = options.vectors, None
     if source is not None:
-        vectors = vectors_of(source, corpus.vocabulary, "model.vectors")
+        vectors = vectors_of(source, corpus.vocabulary.words, "model.vectors")
         if hidden > (d := vectors[1].shape[1]):
             raise UserError(
                 f"model.hidden={hidden}: the vectors of {source} have {d} dimensions", f"set it to {d} or less"

@@ -3,7 +3,6 @@
 import torch
 from torch import nn
 
-from lmzoo.core.errors import UserError
 from lmzoo.core.options import NonNegative, Size, configured
 from lmzoo.corpus import Corpus
 from lmzoo.models.lds.lds import LDSOptions, fit_text, state_whitener
@@ -33,18 +32,13 @@ class LDSRNN(Recurrent):
     without tanh: recurrent weights S H S⁻¹, embeddings S k_w, the identity from embeddings to states. The network
     starts from these weights, with embeddings cut to the length √h, and from output biases log μ. With neither
     ``dynamics`` nor ``input`` it is a `Recurrent` network, and no system is fitted.
-
-    Raises: UserError where the first layer has another size than the system.
     """
 
     cell = nn.RNN
 
     @configured(LDSRNNOptions)
     def __init__(self, vocabulary_size: int, options: LDSRNNOptions):
-        hidden, last = options.hidden, options.last
-        if options.layers == 1 and last not in (None, hidden):
-            raise UserError(f"model.last={last}: the only layer has the size of the system, {hidden}", "set it to null")
-        super().__init__(vocabulary_size, embedding=hidden, tied=False, **options.inherited(RecurrentOptions))
+        super().__init__(vocabulary_size, embedding=options.hidden, tied=False, **options.inherited(RecurrentOptions))
         self.system: LDSOptions = options
         self.dynamics, self.input = options.dynamics, options.input
 

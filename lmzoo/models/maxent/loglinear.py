@@ -64,6 +64,8 @@ class LogLinear(WindowModel):
             raise UserError(
                 f"model.templates={[*options.templates]}: they name classes (c), so model.classes must be a number"
             )
+        if options.templates and not of_classes and options.classes is not None:
+            raise UserError(f"model.classes={options.classes}: no template names a class (c)", "leave it out")
         self.word_class = nn.Buffer(torch.zeros(vocabulary_size, dtype=torch.int64))
         self.exponential = Exponential(
             self._unigrams(),

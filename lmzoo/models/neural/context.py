@@ -30,7 +30,7 @@ class NeuralWindowModel(Conditioned, WindowModel):
     def estimate(self, corpus: Corpus) -> None:
         super().estimate(corpus)
         self.output.estimate(corpus.splits["train"])
-        self.pretrained.estimate(corpus.vocabulary)
+        self.pretrained.estimate(corpus.vocabulary.words)
 
     def initial_state(self, batch_size: int) -> State:
         return (*super().initial_state(batch_size), *self.first_condition(batch_size))

@@ -161,5 +161,5 @@ class MixtureOfSoftmaxes(Output):
     def predict(self, hidden: Tensor) -> Tensor:
         """(N, d) h -> (N, V) log p(x | h) of every word x in nats."""
         prior, vectors = self._parts(hidden)
-        each = F.linear(vectors, self.weight, self.bias).log_softmax(1)
+        each = at_least_float32(F.linear(vectors, self.weight, self.bias)).log_softmax(1)
         return (prior[..., None] + each.view(*prior.shape, len(self.weight))).logsumexp(1)

@@ -1,6 +1,7 @@
 """Word vectors that a neural model starts from."""
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -8,17 +9,16 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError, error_prefix
 from lmzoo.core.options import Options, Source
-from lmzoo.corpus import Vocabulary
 from lmzoo.words.vectors.formats import read_vectors
 
 log = logging.getLogger(__name__)
 
 
-def vectors_of(source: str, vocabulary: Vocabulary, option: str) -> tuple[list[int], Tensor]:
-    """The words of a vocabulary of which a run of vectors or a file has (n, d) vectors; a UserError for none."""
+def vectors_of(source: str, words: Sequence[str], option: str) -> tuple[list[int], Tensor]:
+    """The places of the words of which a run of vectors or a file has (n, d) vectors; a UserError for none."""
     with error_prefix(option):
         vectors = read_vectors(Path(source))
-    places = [vectors.index.get(word, vectors.lower.get(word.lower())) for word in vocabulary.words]
+    places = [*map(vectors.row, words)]
     rows = [row for row, place in enumerate(places) if place is not None]
     if not rows:
         raise UserError(f"{option}={source}: has none of the words of the corpus")
@@ -53,14 +53,17 @@ class Pretrained:
         weight.requires_grad_(not frozen)
 
     @torch.no_grad()
-    def estimate(self, vocabulary: Vocabulary) -> None:
-        """Put the vectors in; a UserError for another dimension, and for a frozen embedding without a source."""
+    def estimate(self, words: Sequence[str]) -> None:
+        """Put in the vectors of ``words``, of the first rows.
+
+        Raises: UserError for another dimension, and for a frozen embedding without a source.
+        """
         if self.source is None and self.frozen:
             raise UserError("model.embedding_frozen=true would keep random vectors", "set model.embedding_from=RUN")
         if self.source is None:
             return
         option, dimension = self.options
-        rows, vectors = vectors_of(self.source, vocabulary, option)
+        rows, vectors = vectors_of(self.source, words, option)
         if (d := vectors.shape[1]) != (size := self.weight.shape[1]):
             raise UserError(f"{dimension}={size}: the vectors of {self.source} have {d}", f"set it to {d}")
         vectors = vectors.to(self.weight)

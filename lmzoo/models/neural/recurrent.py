@@ -86,7 +86,8 @@ class NetworkOptions(RecurrentOptions, PretrainedOptions):
     """size of the word embeddings, E's rows; None: that of the last layer, as tied embeddings require unless softmaxes
     are mixed."""
     tied: bool = True
-    """whether W = E: tied input and output embeddings, which requires embedding = hidden."""
+    """whether W = E: tied input and output embeddings, which requires, unless softmaxes are mixed, that the last layer
+    has their size."""
 
 
 class Recurrent(Conditioned):
@@ -95,8 +96,9 @@ class Recurrent(Conditioned):
     The state is the last token, (B,), and then the memory of the cell: h, and c in an LSTM, (B, layers, hidden) each,
     or what a `Stack` has; and then the condition of a `Conditioned` model.
 
-    Raises: UserError for tied embeddings of another size than the last layer, for more classes than words, for classes
-        where softmaxes are mixed, and for recurrent weights of gates that begin as those of states.
+    Raises: UserError for tied embeddings of another size than the last layer, for an only layer of two sizes, for more
+        classes than words, for classes where softmaxes are mixed, and for recurrent weights of gates that begin as
+        those of states.
     """
 
     autocast = True
@@ -109,6 +111,9 @@ class Recurrent(Conditioned):
         tied, dropout, init = options.tied, options.dropout, options.init
         last, mixed = options.last or options.hidden, options.softmaxes > 1
         embedding = options.embedding or last
+        if options.layers == 1 and last != options.hidden:
+            problem = f"model.last={last}: the only layer has model.hidden={options.hidden} units"
+            raise UserError(problem, "leave it out")
         if tied and not mixed and embedding != last:
             size = "hidden" if options.last is None else "last"
             raise UserError(
@@ -156,7 +161,7 @@ class Recurrent(Conditioned):
     def estimate(self, corpus: Corpus) -> None:
         super().estimate(corpus)
         self.output.estimate(corpus.splits["train"])
-        self.pretrained.estimate(corpus.vocabulary)
+        self.pretrained.estimate(corpus.vocabulary.words)
 
     def word_vectors(self) -> Mapping[str, Tensor]:
         return {"input": self.embedding.weight, "output": self.output.weight}

@@ -88,7 +88,7 @@ def test_mixed_softmaxes_start_from_the_frequencies_of_words(hmm_corpus: Corpus)
 
 
 def test_a_first_layer_of_another_size_than_the_system_is_refused(hmm_corpus: Corpus):
-    with pytest.raises(UserError, match=r"model\.last=5: the only layer has the size of the system, 3"):
+    with pytest.raises(UserError, match=r"model\.last=5: the only layer has model\.hidden=3 units; leave it out"):
         network(hmm_corpus, last=5)
 
 

@@ -73,6 +73,8 @@ def test_a_template_that_is_none_is_one_line(text: str):
 def test_templates_of_classes_need_their_number():
     with pytest.raises(UserError, match=r"model\.classes"):
         LogLinear(vocabulary_size=V, **OPTIONS | {"templates": ["c1 w2"]})
+    with pytest.raises(UserError, match=r"model\.classes=3: no template names a class"):
+        LogLinear(vocabulary_size=V, **OPTIONS | {"templates": ["w2"], "classes": 3})
 
 
 def test_more_features_than_memory_holds_are_one_line(corpus: Corpus, monkeypatch: pytest.MonkeyPatch):

@@ -8,7 +8,7 @@ from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.models.neural import softmax
-from lmzoo.models.neural.output import Output, WordClasses
+from lmzoo.models.neural.output import MixtureOfSoftmaxes, Output, WordClasses
 from lmzoo.protocol.model import models
 from lmzoo.words.brown import cached_brown_clusters
 
@@ -182,6 +182,14 @@ def test_under_autocast_the_second_level_is_exact():
         scores = layer(inputs, classed(torch.float32))(inputs[0][:1].expand(len(own), -1), own)
     logits = inputs[1][own] @ inputs[0][0] + inputs[2][own]
     torch.testing.assert_close(scores - scores[0], logits - logits[0], rtol=1e-5, atol=1e-5)
+
+
+def test_under_autocast_mixed_softmaxes_sum_to_one():
+    torch.manual_seed(0)
+    mixed = MixtureOfSoftmaxes(torch.randn(2000, 16), torch.randn(2000), 16, 3)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        logprobs = mixed.predict(torch.randn(4, 16))
+    torch.testing.assert_close(logprobs.double().exp().sum(1), torch.ones(4, dtype=torch.float64), atol=1e-5, rtol=0)
 
 
 def test_without_gradients_the_scores_are_the_same():

@@ -114,6 +114,10 @@ def test_biases_start_at_zero_and_weights_fill_the_range_of_init():
         ({"hidden": 2.5}, r"^model\.hidden=2\.5: must be an integer"),
         ({"hidden": numpy.int64(2)}, r"^model\.hidden=2: must be an integer; give its item\(\)"),
         ({"classes": 0}, r"^model\.classes=0: must be at least 1"),
+        (
+            {"layers": 1, "hidden": 4, "last": 3},
+            r"^model\.last=3: the only layer has model\.hidden=4 units; leave it out",
+        ),
     ],
 )
 def test_options_of_all_recurrent_networks_are_checked_in_each(name: str, changed: dict, message: str):
