@@ -58,6 +58,7 @@ def load(source: str | os.PathLike[str], device: str = "cpu", plugins: Sequence[
     if kind is WORD_VECTORS:
         return read_vectors(run.path)
     if kind is LABELS:
+        warn(run.unfinished())
         return Tagger(load_labeller(run.path))
     run, model, vocabulary = open_model(run.path, device)
     warn(run.unfinished())

@@ -206,6 +206,7 @@ class Loaded(Predictor):
         """
         read = Texts.read(self, [text], None, tokenize)
         (tokens,), (words,) = read.tokens, read.words()
+        words = mark_unknown(words, self._known[next(read.ordered([tokens]))].tolist())
         with error_prefix(str(self.run.path)):
             return states(self.model, tokens, self.vocabulary.text_order(tokens), words)
 

@@ -220,7 +220,7 @@ class CausalTransformer(LanguageModel):
         batch: list[tuple[_Line, int, int, int]] = []
         for window in ((line, *places) for line in lines for places in self._windows(line)):
             longest = max(high - start for _, start, _, high in [*batch, window])
-            if batch and longest * (len(batch) + 1) > max(POSITIONS, self.context):
+            if batch and longest * (len(batch) + 1) > POSITIONS:
                 found += self._predict(batch)
                 batch.clear()
             batch.append(window)

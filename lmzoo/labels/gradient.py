@@ -9,8 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from lmzoo.core.options import BelowOne, NonNegative, Options, Size, configured
-from lmzoo.corpus import Vocabulary
-from lmzoo.corpus.vocabulary import EOS
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import Labeller, StateDict
 from lmzoo.models.neural.pretrained import Pretrained
@@ -122,7 +120,5 @@ def to_device(value: Any, device: torch.device) -> Any:
 
 def initialize_embeddings(vectors: str | None, weight: Tensor, words: Sequence[str]) -> None:
     """Initialize the last rows of an embedding, those of ``words``, from word vectors, if any, as `Pretrained` does."""
-    rows = [" " if word == EOS else word for word in words]  # since <eos> has no vector, and is the first row
-    Pretrained(vectors, False, weight.detach()[-1 - len(words) :], ("labeller.vectors", "labeller.embedding")).estimate(
-        Vocabulary([EOS, *rows])
-    )
+    options = "labeller.vectors", "labeller.embedding"
+    Pretrained(vectors, False, weight.detach()[len(weight) - len(words) :], options).estimate(words)

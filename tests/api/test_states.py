@@ -75,6 +75,13 @@ def test_other_models_have_none(trigrams: Loaded, hmm: Loaded):
         hmm.states("a\nb")
 
 
+def test_an_unknown_word_says_what_is_read_in_its_place(folder: Path):
+    Path("text").write_text("the dog <unk>\na dog\n" * 20)
+    text = ["corpus=text", "corpus.train=text", "corpus.valid=text", "corpus.context=sentence"]
+    assert command(*text, *QUICK[-1:], "model=hmm", "model.states=3", "model.iterations=2", "run_dir=run").code == 0
+    assert lmzoo.load("run").states("the zebra").words == ["the", "zebra→<unk>", "<eos>"]
+
+
 def test_blocks_of_states_are_numbered_as_in_the_model(folder_of_runs: Path):
     assert command(*TEXT, *QUICK, *MODELS["vlhmm"], f"run_dir={folder_of_runs / 'vlhmm'}").code == 0
     lm = lmzoo.load(folder_of_runs / "vlhmm")

@@ -135,7 +135,7 @@ def test_neighbours_and_measures_are_in_one_table_of_all_vectors(ppmi: str):
         (["method=pmi"], "method=pmi: no such method; did you mean 'ppmi'?"),
         (["method=ppmi", "method.shift=0"], "method.shift=0: must be at least 1"),
         (["method=cbow", "method.exponent=2"], "method.exponent=2: must be at most 1"),
-        (["method=cbow", "method.sample=1e-20"], "method.sample=1e-20: leaves no word of the text; raise it"),
+        (["method=cbow", "method.sample=1e-20"], "method.sample=1e-20: leaves too few words of the text; raise it"),
         (["method=ppmi", "method.windo=3"], "method.windo: no such option"),
         (["method=cbow", "trainer.epochs=3"], "trainer.epochs: no such option; did you mean 'method.epochs'?"),
         (

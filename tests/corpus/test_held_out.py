@@ -116,11 +116,13 @@ def test_mistakes(cache: Path):
         with pytest.raises(UserError, match=told):
             own(train="text", **wrong)
     (cache / "empty").write_text(" \n")
+    (cache / "blank_end").write_text("a b\n" * 19 + "\n")
     (cache / "returns").write_bytes(b"a b\rc d\r" * 9)
     (cache / "table.CSV.gz").write_bytes(gzip.compress(b"a,b\n" * 99))
     for wrong, told in (
         ("empty", "empty: empty; it needs at least one line of text"),
         ("returns", "returns: line 1 has a carriage return inside"),
+        ("blank_end", "blank_end, the lines from 20: empty; it needs at least one line of text"),
         ("table.CSV.gz", r"table\.CSV\.gz: is a table, by its suffix"),
     ):
         with pytest.raises(UserError, match=told):

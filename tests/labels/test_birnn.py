@@ -230,8 +230,8 @@ def test_eleven_columns_beside_words_keep_their_places():
 
 def test_words_start_from_vectors(tmp_path: Path):
     file = tmp_path / "v.txt"
-    file.write_text("2 5\nbad 1 2 3 4 5\ngood 5 5 5 5 -5\n")
-    texts = [*TEXTS, Sentence(["<eos>"], ["x"], [])]
+    file.write_text("3 5\nbad 1 2 3 4 5\ngood 5 5 5 5 -5\n<eos> 9 9 9 9 9\n")
+    texts = TEXTS
     drawn, model = (begun(texts, pooling="mean", vectors=vectors) for vectors in (None, str(file)))
     before, after = (m.network.embeddings[0].get_parameter("weight").detach() for m in (drawn, model))
     number = model.numbers[0]

@@ -93,9 +93,9 @@ class Word2Vec(Method):
         if self.read is None or self.read[0] != epoch:
             random, L = torch.Generator().manual_seed((self.seed << 20) + 2 * epoch + 1), self.options.window
             kept = torch.rand(len(self.text.tokens), generator=random) < self.keep_probability[self.text.tokens]
-            if not kept.any():
-                raise UserError(f"method.sample={self.options.sample}: leaves no word of the text", "raise it")
             tokens, lines = self.text.tokens[kept], self.text.lines[kept]
+            if -(-len(tokens) // T) < self.epoch:
+                raise UserError(f"method.sample={self.options.sample}: leaves too few words of the text", "raise it")
             sides = L, L + -len(tokens) % T
             tokens, lines = F.pad(tokens, sides), F.pad(lines.int(), sides, value=-1)
             order = torch.randperm((len(tokens) - 2 * L) // T, generator=random)

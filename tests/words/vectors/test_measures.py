@@ -90,7 +90,11 @@ def test_published_sets_with_more_columns_are_read(tmp_path: Path):
 
 
 def test_a_line_of_headings_is_left_out_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    for text in ("Word 1,Word 2,Human (mean)\nlove,sex,6.77\n", "word1\tword2\tPOS\tSimLex999\nlove\tsex\tA\t6.77\n"):
+    for text in (
+        "Word 1,Word 2,Human (mean)\nlove,sex,6.77\n",
+        "word1,word2,score1\nlove,sex,6.77\n",
+        "word1\tword2\tPOS\tSimLex999\nlove\tsex\tA\t6.77\n",
+    ):
         caplog.clear()
         (tmp_path / "set").write_text(text)
         read = Pairs.read(tmp_path / "set")
