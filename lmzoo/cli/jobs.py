@@ -14,7 +14,6 @@ from hydra.core.hydra_config import HydraConfig
 from lmzoo.cli.hydra import run_hydra
 from lmzoo.core.errors import Interrupted, UserError, one_line, printable
 from lmzoo.core.registry import plugin_error
-from lmzoo.runs.last_corpus import last_corpus
 from lmzoo.runs.log import log_failure
 
 
@@ -50,13 +49,11 @@ def run_jobs(command: str) -> int:
             raise UserError(problem, "name a valid text, or a method with a loss")
         return figure
 
-    outside = last_corpus.set({})
     try:
         run_hydra(job, command)
         files = sorted(reports.glob("*.json"), key=lambda file: int(file.stem))
         outcomes = [json.loads(file.read_text("utf-8")) for file in files]
     finally:
-        last_corpus.reset(outside)
         shutil.rmtree(reports, ignore_errors=True)
     done = list(dict.fromkeys(Path(folder) for folder, ended in outcomes if ended))
     if len(done) > 1 and first:

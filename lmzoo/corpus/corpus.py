@@ -105,8 +105,13 @@ class Corpus:
         """The label of each line of a split; empty if lines have no labels."""
         return [self.vocabulary.conditions[number] for number in self.conditions.get(split, torch.empty(0)).tolist()]
 
-    def truncated(self, tokens: int) -> "Corpus":
-        """The first lines of each split with at most ``tokens`` tokens, at least one line; the name says so."""
+    def truncated(self, tokens: int | None) -> "Corpus":
+        """The first lines of each split with at most ``tokens`` tokens, at least one line; the name says so.
+
+        The whole corpus if None.
+        """
+        if tokens is None:
+            return self
         splits, conditions = {}, {}
         for split, text in self.splits.items():
             ends = (text == EOS_ID).nonzero().flatten() + 1

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -35,7 +34,6 @@ from lmzoo.runs.checkpoint import (
 from lmzoo.runs.configuration import Configuration
 from lmzoo.runs.files import Files, locked
 from lmzoo.runs.kinds import KINDS
-from lmzoo.runs.last_corpus import last_corpus
 from lmzoo.runs.listing import CONFIG, nearest
 from lmzoo.runs.provenance import Origins, provenance
 
@@ -54,16 +52,6 @@ FILES = (*WRITTEN_FIRST, "last.pt", *WEIGHTS_FILES, *LABELLED, "results.json")
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
 """Error numbers of the system for disks that are full, broken or not writable."""
-
-
-def configured_corpus(options: Mapping[str, Any], first_tokens: int | None) -> Corpus:
-    """The corpus of the group ``corpus``, its splits truncated to ``trainer.first_tokens`` if set."""
-    shared, key = last_corpus.get(), json.dumps(options, sort_keys=True, default=str)
-    corpus = shared[key] if shared and key in shared else load_corpus(options)
-    if shared is not None:
-        shared.clear()
-        shared[key] = corpus
-    return corpus if first_tokens is None else corpus.truncated(first_tokens)
 
 
 class Run(Files):
@@ -276,7 +264,7 @@ class Run(Files):
         if cut or options.get("vocabulary"):  # the other run or file may have been deleted
             options["vocabulary"] = str(self.path)
         try:
-            corpus = configured_corpus(options, config.get("trainer", {}).get("first_tokens"))
+            corpus = load_corpus(options).truncated(config.get("trainer", {}).get("first_tokens"))
         except UserError as error:
             if error.advice:
                 raise

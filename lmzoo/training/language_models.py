@@ -13,7 +13,7 @@ from torch import Tensor
 from lmzoo.core import ranks
 from lmzoo.core.errors import UserError, printable, shortened
 from lmzoo.core.options import call
-from lmzoo.corpus import Corpus
+from lmzoo.corpus import Corpus, load_corpus
 from lmzoo.corpus.conditions import label_counts
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
 from lmzoo.protocol.abilities import HasLogZ
@@ -23,7 +23,7 @@ from lmzoo.protocol.sampling import sample
 from lmzoo.reports.board import Board
 from lmzoo.runs.command_options import TrainOptions
 from lmzoo.runs.device import resolve_device
-from lmzoo.runs.directory import Run, configured_corpus
+from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import build_model
 from lmzoo.runs.results import finite
 from lmzoo.runs.trainer_options import TrainerOptions, trainers
@@ -59,7 +59,7 @@ class Learning(Learner):
         corpus, words = dict(options.corpus), options.corpus.get("vocabulary")
         if words and not Path(words).exists() and run.config_file.exists():  # the run has the same words
             corpus["vocabulary"] = str(run.path)
-        self.corpus = configured_corpus(corpus, self.trainer_options.first_tokens)
+        self.corpus = load_corpus(corpus).truncated(self.trainer_options.first_tokens)
         if "valid" not in self.corpus.splits:
             raise UserError(f"corpus {self.corpus.name} needs corpus.valid", "name a file, or 5% to take it from train")
         self.sources = others | trainers.sources({"name": "default", **options.trainer})

@@ -15,7 +15,6 @@ from hydra._internal.core_plugins import basic_launcher
 from lmzoo.cli.hydra import _forced
 from lmzoo.commands import compare
 from lmzoo.models.neural.recurrent import RNN
-from lmzoo.runs import directory
 from lmzoo.runs.directory import Run
 from lmzoo.training.trainer import Trainer
 
@@ -193,15 +192,3 @@ def test_options_that_only_the_models_swept_over_have_are_theirs():
 )
 def test_what_is_swept_along(arguments, along):
     assert _forced(arguments) == along
-
-
-def test_the_runs_of_a_sweep_read_their_corpus_once(monkeypatch: pytest.MonkeyPatch):
-    read: list[str] = []
-    load = directory.load_corpus
-    monkeypatch.setattr(directory, "load_corpus", lambda options: read.append(options["name"]) or load(options))
-    sweep = ["-m", "model=ngram", *TEXT, *QUICK]
-    for _ in range(2):  # the second time, all are finished
-        assert command(*sweep, "model.order=1,2").code == 0
-    assert read == ["markov"] * 2
-    assert command(*sweep, "model.order=1", "corpus.seed=1,2").code == 0
-    assert len(read) == 4

@@ -196,6 +196,6 @@ def test_images_are_drawn_before_a_run_is_finished(tmp_path: Path, monkeypatch: 
 def test_bad_options_are_refused_before_the_corpus_is_read(
     option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(language_models, "configured_corpus", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr(language_models, "load_corpus", lambda *_: pytest.fail("it was read"))
     with pytest.raises(UserError, match=option.partition("=")[0]):
         train(configuration(tmp_path / "run", *SMALL, option))
