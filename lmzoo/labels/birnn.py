@@ -75,7 +75,7 @@ class BiRNN(NetworkLabeller[Network], ChainLabeller):
             self.settings.vectors, self.network.embeddings[0].get_parameter("weight"), [*self.numbers[0]]
         )
         if self.source is not None:
-            run, vocabulary = self.opener.language_model("labeller.from", self.source)
+            run, vocabulary = self.open_model("labeller.from", self.source)
             self.inherit(run.model, vocabulary)
 
     @torch.no_grad()

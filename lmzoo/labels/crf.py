@@ -57,7 +57,7 @@ class Crf(LexicalChain):
         """The number of consecutive last iterations with too small a decrease of the loss."""
 
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
-        self.vectors = self.dense.start(sentences, self.opener)
+        self.vectors = self.dense.start(sentences, self.open_model)
         self.rows, gold, lengths = self.read(sentences)
         self.by_feature, self.gold, K = self.rows.mT, gold, len(self.labels)
         begins = torch.tensor([0, *lengths]).cumsum(0)

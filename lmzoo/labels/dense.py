@@ -16,7 +16,7 @@ from lmzoo.core.options import Bounds, Idle, NonNegative, Options, Source
 from lmzoo.corpus.vocabulary import EOS_ID, UNK, reversed_order
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.lexical import entry, log_coverage
-from lmzoo.labels.model import Opener, Saved, StateDict, decode, encode
+from lmzoo.labels.model import OpenModel, Saved, StateDict, decode, encode
 from lmzoo.protocol.abilities import Encoder
 from lmzoo.protocol.encoder import embed_lines
 from lmzoo.protocol.model import LanguageModel, evaluating, models
@@ -102,7 +102,7 @@ class Dense(Saved):
         self.matrix = torch.zeros(0, 0)
         self.scales = torch.ones(0)
 
-    def start(self, sentences: Sequence[Sentence], opener: Opener) -> Tensor:
+    def start(self, sentences: Sequence[Sentence], open_model: OpenModel) -> Tensor:
         """Load vectors and encoders, and compute the scales. Returns: `rows` of the sentences."""
         if self.vectors is not None:
             with error_prefix("labeller.vectors"):
@@ -111,7 +111,7 @@ class Dense(Saved):
             log_coverage(self.vectors, self.table, sentences)
         self.encoders = []
         for name in self.names:
-            run, vocabulary = opener.language_model("labeller.encoder", name)
+            run, vocabulary = open_model("labeller.encoder", name)
             if not isinstance(run.model, Encoder):
                 problem = f"model={run.options['name']} makes no vectors of the words of a line"
                 advice = "choose a run of model=lds, of a hidden Markov model or of a recurrent network"

@@ -45,7 +45,7 @@ class Local(NetworkLabeller[nn.Sequential]):
         self.dense, self.hidden = Dense(**options.inherited(DenseOptions)), options.hidden
 
     def read(self, sentences: Sequence[Sentence]) -> None:
-        self.features = self.dense.start(sentences, self.opener).to(self.device)
+        self.features = self.dense.start(sentences, self.open_model).to(self.device)
         self.width = self.features.shape[1]
         self.labels, gold = index_labels(sentences)
         self.gold = torch.cat(gold).to(self.device)

@@ -2,7 +2,7 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -55,16 +55,13 @@ class TrainedLabeller:
     layout: Layout | None = None
 
 
-class Opener:
-    """Loads trained runs given in options; raises a UserError with the option if one cannot be used."""
+OpenModel = Callable[[str, str], tuple[Trained, Vocabulary]]
+"""Loads a trained language model and its vocabulary; its arguments are the option that names the run, and the folder.
+Raises a UserError with the option if the run cannot be used."""
 
-    def language_model(self, option: str, folder: str) -> tuple[Trained, Vocabulary]:
-        """A language model and its vocabulary."""
-        raise NotImplementedError
 
-    def labeller(self, option: str, folder: str) -> TrainedLabeller:
-        """A labeller for the same task."""
-        raise NotImplementedError
+def _nothing(option: str, folder: str) -> Any:
+    raise NotImplementedError(f"{option}: no way to load {folder} is set")
 
 
 class Saved:
@@ -101,7 +98,8 @@ class Labeller(Saved, ABC):
         epoch: the number of steps per epoch.
         checked: whether the model is evaluated on valid after each epoch and the best one saved, not the last.
         any_device: whether it supports all devices, not only CPUs.
-        device, opener: set before `start`.
+        device: set before `start`, like the next two.
+        open_model, open_labeller: load what an option names: a language model; a labeller for the same task.
     """
 
     kind: LabelKind = "words"
@@ -110,7 +108,8 @@ class Labeller(Saved, ABC):
     checked: bool = False
     any_device: bool = False
     device: torch.device = torch.device("cpu")
-    opener: Opener = Opener()
+    open_model: OpenModel = staticmethod(_nothing)
+    open_labeller: Callable[[str, str], TrainedLabeller] = staticmethod(_nothing)
 
     @abstractmethod
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:

@@ -35,7 +35,7 @@ class Pool(ChainLabeller):
         self.runs = options.runs
 
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
-        trained = [self.opener.labeller("labeller.runs", folder) for folder in self.runs]
+        trained = [self.open_labeller("labeller.runs", folder) for folder in self.runs]
         chains = []
         for part in trained:
             labeller = part.labeller

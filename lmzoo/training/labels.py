@@ -12,7 +12,7 @@ import lmzoo.labels  # noqa: F401 - its import registers the models
 from lmzoo.core.errors import UserError, error_prefix, format_value
 from lmzoo.corpus import Vocabulary
 from lmzoo.labels.gradient import NetworkLabeller
-from lmzoo.labels.model import Labeller, Opener, TrainedLabeller, labellers
+from lmzoo.labels.model import Labeller, TrainedLabeller, labellers
 from lmzoo.labels.tasks import load_task
 from lmzoo.protocol.model import Trained
 from lmzoo.runs.command_options import LabelOptions
@@ -77,7 +77,7 @@ class Learning(SteppedLearner[Labeller]):
         self.text_tokens = sum(len(sentence.words) for sentence in self.train)
 
     def start(self) -> None:
-        self.model.opener = RunOpener(self.options)
+        self.model.open_model, self.model.open_labeller = self.open_model, self.open_labeller
         coded = [replace(sentence, labels=self.task.to_model_scheme(sentence.labels)) for sentence in self.train]
         self.model.start(coded, self.options.seed)
         self.learner = learner_of(self.model)
@@ -151,20 +151,14 @@ class Learning(SteppedLearner[Labeller]):
             "device": str(self.device),
         }
 
-
-class RunOpener(Opener):
-    """Loads the runs given in the options of a labeller, for a run with these options."""
-
-    def __init__(self, options: LabelOptions):
-        self.options = options
-
-    def language_model(self, option: str, folder: str) -> tuple[Trained, Vocabulary]:
+    def open_model(self, option: str, folder: str) -> tuple[Trained, Vocabulary]:
+        """Load a language model, with its vocabulary, whose lines have no labels."""
         run, model, vocabulary = open_source_run(folder, option)
         if vocabulary.conditions:
             raise UserError(f"{option}: {folder} has corpus.condition=true", "choose a run without corpus.condition")
         return Trained(folder, run.config()["model"], model), vocabulary
 
-    def labeller(self, option: str, folder: str) -> TrainedLabeller:
+    def open_labeller(self, option: str, folder: str) -> TrainedLabeller:
         """Load a labeller if its task options agree and all its plug-ins are loaded."""
         with error_prefix(option, "choose another run"):
             trained = load_labeller(Path(folder))

@@ -19,7 +19,6 @@ from lmzoo.corpus.form import Form
 from lmzoo.corpus.vocabulary import reversed_order
 from lmzoo.labels.dense import Dense
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import Opener
 from lmzoo.models.neural.recurrent import LSTM
 from lmzoo.protocol.model import Trained
 from lmzoo.runs.directory import Run
@@ -216,12 +215,9 @@ def test_the_demo_takes_no_backward_run(texts: Path, folder: Path):
     )
 
 
-class Both(Opener):
-    """Opens runs."""
-
-    def language_model(self, option: str, folder: str) -> tuple[Trained, Vocabulary]:
-        model, vocabulary = load(folder)
-        return Trained(folder, Run(Path(folder)).config()["model"], model), vocabulary
+def opened(option: str, folder: str) -> tuple[Trained, Vocabulary]:
+    model, vocabulary = load(folder)
+    return Trained(folder, Run(Path(folder)).config()["model"], model), vocabulary
 
 
 def test_both_directions_are_features_of_a_tagger(texts: Path, folder: Path):
@@ -231,7 +227,7 @@ def test_both_directions_are_features_of_a_tagger(texts: Path, folder: Path):
     ]
     sentences = [Sentence(line.split(), [], []) for line in ("w3 w1 w4 w1", "w5", "w9 xyz")]
     dense = Dense(None, names, window=0, scale=1.0)
-    dense.start(sentences, Both())
+    dense.start(sentences, opened)
     found = dense.rows(sentences)
     halves = found.double().tensor_split([found.shape[1] // 2], 1)
     rows = 0
@@ -252,7 +248,7 @@ def test_both_directions_are_features_of_a_tagger(texts: Path, folder: Path):
     other.load_state_dict(dense.state_dict())
     assert torch.equal(other.rows(sentences), found)
     alone = Dense(None, names[0], window=0, scale=1.0)
-    alone.start(sentences, Both())
+    alone.start(sentences, opened)
 
 
 def test_a_tagger_of_both_directions_labels_a_file(texts: Path, folder: Path):

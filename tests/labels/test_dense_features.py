@@ -13,7 +13,7 @@ from lmzoo.corpus import Vocabulary
 from lmzoo.labels.dense import Dense, windows
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.lexical import entry
-from lmzoo.labels.model import Opener
+from lmzoo.labels.model import OpenModel
 from lmzoo.models.lds.lds import LinearDynamicalSystem
 from lmzoo.protocol.model import Trained, models
 
@@ -28,15 +28,9 @@ def vectors(tmp_path: Path) -> str:
     return str(tmp_path / "v.txt")
 
 
-class Opened(Opener):
-    """Has a language model open, where it is given one."""
-
-    def __init__(self, *given: Any):
-        self.given = given
-
-    def language_model(self, option: str, folder: str) -> tuple[Trained, Vocabulary]:
-        options, model, vocabulary = self.given
-        return Trained(folder, options, model), vocabulary
+def opened(options: Any = None, model: Any = None, vocabulary: Any = None) -> OpenModel:
+    """Opens a language model, where one is given."""
+    return lambda option, folder: (Trained(folder, options, model), vocabulary)
 
 
 def system(unknown: bool = True) -> tuple[LinearDynamicalSystem, Vocabulary]:
@@ -68,7 +62,7 @@ def test_windows_end_with_the_sentence():
 def test_features_are_vectors_and_what_the_model_makes_of_the_sentence(vectors: str):
     dense = Dense(vectors, "lds", window=0, scale=0.5)
     model, vocabulary = system()
-    found = dense.start(SENTENCES, Opened(OPTIONS, model, vocabulary))
+    found = dense.start(SENTENCES, opened(OPTIONS, model, vocabulary))
     of = {"the": [1, 2], "cat": [3, 4], "12": [5, 6], "1,000.5": [5, 6]}
     words = torch.tensor([of.get(w.lower(), [0, 0]) for s in SENTENCES for w in s.words]).double()
     lines = ["the cat saw N <unk>", "<unk>", "saw the N"]
@@ -86,19 +80,19 @@ def test_features_are_vectors_and_what_the_model_makes_of_the_sentence(vectors: 
 
 def test_without_vectors_there_are_no_features():
     dense = Dense(None, None, window=1, scale=1.0)
-    assert dense.start(SENTENCES, Opened()).shape == dense.rows(SENTENCES).shape == (9, 0)
+    assert dense.start(SENTENCES, opened()).shape == dense.rows(SENTENCES).shape == (9, 0)
 
 
 def test_mistakes_are_reported(tmp_path: Path, vectors: str):
     with pytest.raises(UserError, match="has none of the words of train"):
-        Dense(vectors, None, 0, 1.0).start([Sentence(["dog"], [], [[]])], Opened())
+        Dense(vectors, None, 0, 1.0).start([Sentence(["dog"], [], [[]])], opened())
     with pytest.raises(UserError, match=r"labeller.vectors: .*none: no such file"):
-        Dense(str(tmp_path / "none"), None, 0, 1.0).start(SENTENCES, Opened())
+        Dense(str(tmp_path / "none"), None, 0, 1.0).start(SENTENCES, opened())
     dense = Dense(None, "lds", 0, 1.0)
     model, vocabulary = system(unknown=False)
     with pytest.raises(UserError, match=r"labeller.encoder=lds: 'a' is not among its words, nor is <unk>; choose"):
-        dense.start(SENTENCES, Opened(OPTIONS, model, vocabulary))
+        dense.start(SENTENCES, opened(OPTIONS, model, vocabulary))
     options = defaults("model", "ngram")
     ngram = models.build(options, vocabulary_size=len(vocabulary))
     with pytest.raises(UserError, match="encoder=lds: model=ngram makes no vectors of the words of a line; choose"):
-        dense.start(SENTENCES, Opened(options, ngram, vocabulary))
+        dense.start(SENTENCES, opened(options, ngram, vocabulary))

@@ -12,7 +12,7 @@ import torch
 from lmzoo.core.configs import choices, defaults
 from lmzoo.core.errors import UserError
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import Labeller, Opener, TrainedLabeller, decode, encode, labellers
+from lmzoo.labels.model import Labeller, TrainedLabeller, decode, encode, labellers
 from lmzoo.labels.trees import Tree, parsed
 from lmzoo.training.labels import NetworkDescent, learner_of
 from lmzoo.training.optimization import optimizers
@@ -62,16 +62,9 @@ def built(name: str) -> Labeller:
     return labellers.build(options(name))
 
 
-class Learnt(Opener):
-    """Opens a labeller by its name."""
-
-    def labeller(self, option: str, folder: str) -> TrainedLabeller:
-        return TrainedLabeller(folder, learnt(folder), options(folder), {})
-
-
 def begun(name: str) -> Labeller:
     labeller = built(name)
-    labeller.opener = Learnt()
+    labeller.open_labeller = lambda option, folder: TrainedLabeller(folder, learnt(folder), options(folder), {})
     labeller.start(shown(labeller), seed=3)
     return labeller
 

@@ -14,7 +14,7 @@ from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.linear_chain import ChainLabeller
-from lmzoo.labels.model import Labeller, Opener, TrainedLabeller, labellers
+from lmzoo.labels.model import Labeller, TrainedLabeller, labellers
 from lmzoo.labels.pool import Pool
 from lmzoo.training.labels import learner_of
 
@@ -46,12 +46,8 @@ def learnt(name: str, rows: list[str] = ROWS, **options: object) -> TrainedLabel
 
 
 def pooled(*parts: TrainedLabeller) -> Pool:
-    class Parts(Opener):
-        def labeller(self, option: str, folder: str) -> TrainedLabeller:
-            return next(part for part in parts if part.folder == folder)
-
     pool: Pool = labellers.build({"name": "pool", "runs": [part.folder for part in parts]})
-    pool.opener = Parts()
+    pool.open_labeller = lambda option, folder: next(part for part in parts if part.folder == folder)
     pool.start([], seed=0)
     return pool
 
