@@ -116,7 +116,7 @@ def train(*overrides: str, quiet: bool = False) -> Loaded:
 def compare(
     runs: str | os.PathLike[str] | Loaded | Sequence[str | os.PathLike[str] | Loaded] | None = None, seeds: bool = False
 ) -> Any:
-    """Tabulate finished runs, the best on valid first: a data frame of pandas, or of polars if that is absent.
+    """Tabulate finished runs, the best on valid first: a data frame of pandas.
 
     Runs of other texts follow each other. Runs that differ in the seed alone are a row, with means and the standard
     deviations of their figures. Columns are corpus, context, the options in which runs differ, seeds, the figures of

@@ -1,4 +1,4 @@
-"""Data frames of pandas or polars."""
+"""Data frames of pandas."""
 
 import logging
 import math
@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from lmzoo.api.texts import Texts
-from lmzoo.core.errors import UserError
 from lmzoo.core.extras import import_optional
 from lmzoo.corpus.offsets import word_offsets
 from lmzoo.protocol.lines import known_words
@@ -20,12 +19,8 @@ log = logging.getLogger(__name__)
 
 
 def data_frame(columns: Mapping[str, Sequence[Any]]) -> Any:
-    """A data frame of pandas, or of polars where pandas is not installed; a UserError where neither is."""
-    try:
-        return import_optional("pandas", "a data frame", "pandas").DataFrame(dict(columns))
-    except UserError:
-        polars = import_optional("polars", "a data frame", "pandas or polars", "'lmzoo-torch[frames]'")
-        return polars.DataFrame(dict(columns), strict=False).fill_nan(None)
+    """A data frame of pandas; a UserError where that is not installed."""
+    return import_optional("pandas", "a data frame", "pandas", "'lmzoo-torch[frames]'").DataFrame(dict(columns))
 
 
 def word_columns(

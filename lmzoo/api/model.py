@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, overload
 
 import torch
 from torch import Tensor
@@ -35,12 +35,6 @@ from lmzoo.runs.external import require_words
 from lmzoo.runs.results import perplexities
 
 log = logging.getLogger(__name__)
-
-
-Unit = Literal["bits", "nats"]
-
-UNITS = {"bits": 1 / math.log(2), "nats": 1.0}
-"""The factor from nats to each unit."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,10 +100,9 @@ class Loaded(Predictor):
         *,
         context: str | Sequence[str] | None = None,
         tokenize: str | None = None,
-        unit: Unit = "bits",
         condition: str | None = None,
     ) -> list[Any]:
-        """-log p of each word of a line and of its `<eos>`; of several lines, which are scored together, a list each.
+        """-log2 p of each word of a line and of its `<eos>`; of several lines, which are scored together, a list each.
 
         A word that the model does not know is given with what is read in its place, as in ``xylophone→<unk>``; its
         surprisal is that of `<unk>`.
@@ -127,23 +120,21 @@ class Loaded(Predictor):
                 line feed where the line is a sentence of its own. A model that reads each sentence by itself, as
                 n-grams and runs of corpus.context=sentence do, is affected by what follows the last line feed alone.
             tokenize: ``words`` or ``ptb``, the tokenizer of plain text, if words are not separated by spaces.
-            unit: ``bits`` or ``nats``.
             condition: as in `score`.
 
         Raises: UserError for a text that is not one line, a word that a vocabulary without `<unk>` does not have, and a
             model with probabilities of whole sentences only.
         """
-        if unit not in UNITS:
-            raise UserError(f"unit={unit}: must be one of {', '.join(UNITS)}")
         require_words(self.run, self.model, self.vocabulary)
-        texts, nats, found = _listed(text), UNITS[unit], list[list[tuple[str, float]]]()
+        texts, found = _listed(text), list[list[tuple[str, float]]]()
 
         def add(words: list[str], bits: list[float], known: list[bool]) -> None:
             found.append([*zip(words if all(known) else mark_unknown(words, known), bits, strict=True)])
 
         if context is None and (len(texts) != 1 or self.vocabulary.conditions):
             for group in self._groups(tokenized(self, texts, tokenize), condition):
-                known, surprisals, begin = group.known.tolist(), [0.0 - p * nats for p in group.logprobs.tolist()], 0
+                known, begin = group.known.tolist(), 0
+                surprisals = [0.0 - p / math.log(2) for p in group.logprobs.tolist()]
                 for words in group.words:
                     end = begin + len(words)
                     add(words, surprisals[begin:end], known[begin:end])
@@ -153,14 +144,14 @@ class Loaded(Predictor):
             read = Texts.read(self, texts, context, tokenize)
             known_of_all = self._known
             for words, tokens, logprobs in zip(read.words(), read.ordered(read.tokens), read.logprobs(), strict=True):
-                bits = [0.0 - p * nats for p in logprobs.tolist()]
+                bits = [0.0 - p / math.log(2) for p in logprobs.tolist()]
                 add(words, bits, known_of_all[tokens].tolist())
         return found[0] if isinstance(text, str) else found
 
     def frame(
         self, texts: str | Sequence[str], *, context: str | Sequence[str] | None = None, tokenize: str | None = None
     ) -> Any:
-        """Tabulate the words of lines: a data frame of pandas, or of polars where pandas is not installed.
+        """Tabulate the words of lines: a data frame of pandas.
 
         A row is a word or the `<eos>` of a line, with the figures of ``lmzoo score --table``: ``text`` is the index
         of the line in ``texts``, from 0; ``position`` in the line, from 1; ``word``; ``known``, whether the model knows
@@ -168,8 +159,7 @@ class Loaded(Predictor):
         ``log_frequency``, log2 of its share of the training text, (c + 1) / (N + V); ``surprisal_1`` and
         ``surprisal_2``, of the word before and of the one before that in the line. ``start`` and ``end`` are its
         place in the line as it was given, so that ``frame[frame.start.between(4, 9)].surprisal.sum()`` is that of a
-        region. Missing values, such as the entropy of a transformer, which has no word vocabulary, are NaN; null in
-        polars.
+        region. Missing values, such as the entropy of a transformer, which has no word vocabulary, are NaN.
 
             >>> lm.frame(["The value", "A list"], tokenize="ptb")[["text", "position", "word", "start", "end"]]
                text  position   word  start  end
@@ -183,7 +173,7 @@ class Loaded(Predictor):
         Args:
             context, tokenize: as in `surprisal`.
 
-        Raises: UserError as `surprisal` does, for a run whose lines have labels, and if neither package is installed.
+        Raises: UserError as `surprisal` does, for a run whose lines have labels, and if pandas is not installed.
         """
         lines = _listed(texts)
         require_words(self.run, self.model, self.vocabulary, labels=False)

@@ -127,13 +127,13 @@ class Predictor:
         warn(questions.context_warning(self.run.path, self.context))
         return math.exp(answer.logprob)
 
-    def fill(self, text: str, k: int = 5, *, samples: int = 0, seed: int = 0) -> questions.Filled:
+    def fill(self, text: str, k: int = 5) -> questions.Filled:
         """The likeliest words of each gap of a sentence, exact for HMMs, and joint fillings found by a beam search.
 
         >>> hmm.fill("the ___ of").best
         [...]
         """
-        filled = questions.fill(self.model, self.vocabulary, text, k, samples, seed)
+        filled = questions.fill(self.model, self.vocabulary, text, k)
         warn(questions.context_warning(self.run.path, self.context))
         return filled
 

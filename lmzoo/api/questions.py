@@ -15,7 +15,7 @@ from lmzoo.models.combined.constrained import Constrained
 from lmzoo.models.hmm.inference.product import Product
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.patterns import LENGTH, Pattern, unknown_word
-from lmzoo.protocol.sampling import LONGEST_SENTENCE, Decoding, beam_search
+from lmzoo.protocol.sampling import LONGEST_SENTENCE, beam_search
 
 log = logging.getLogger(__name__)
 
@@ -92,19 +92,15 @@ class Filled(NamedTuple):
         logprob: log p of the sentence in nats, all fillings together.
         gaps: the likeliest words of each gap with their probabilities; None for a gap of any number of words.
         best: the likeliest joint fillings that a beam search finds, as whole sentences, with their probabilities.
-        samples: independent draws of whole sentences.
     """
 
     logprob: float
     gaps: list[list[tuple[str, float]] | None]
     best: list[tuple[str, float]]
-    samples: list[str]
 
 
 @torch.no_grad()
-def fill(
-    model: LanguageModel, vocabulary: Vocabulary, text: str, k: int = 5, samples: int = 0, seed: int = 0
-) -> Filled:
+def fill(model: LanguageModel, vocabulary: Vocabulary, text: str, k: int = 5) -> Filled:
     """The k likeliest words of each gap of a sentence, and its k likeliest joint fillings.
 
     The gaps are all places where not just one word may stand.
@@ -112,7 +108,7 @@ def fill(
     Raises: UserError as `chain_of` and `Pattern.parse` do, for a negative number, and if there is no gap, or more than
         one of any number of words, as it is then not determined which words of a sentence are in which gap.
     """
-    require(Count, k=k, samples=samples)
+    require(Count, k=k)
     pattern = Pattern.parse(text, vocabulary, "text")
     if len(pattern.sequences) != 1 or pattern.sequences[0].negated:
         raise UserError(f"'{pattern.text}': is not one sentence with gaps", "lmzoo ask supports other patterns")
@@ -132,12 +128,10 @@ def fill(
     for gap, of_a_word in reversed(gaps) if vocabulary.form.reverse else gaps:
         best = counts[gap].topk(min(k, int((counts[gap] > 0).sum()))) if of_a_word else None
         likeliest.append(best and [(vocabulary.words[word], float(p)) for word, p in zip(*reversed(best), strict=True)])
-    exact = Constrained(matching)
-    found = beam_search(exact, max(k, BEAM), len(places.places) + LONGEST)
+    found = beam_search(Constrained(matching), max(k, BEAM), len(places.places) + LONGEST)
     whole = [sentence for sentence in found if sentence.tokens[-1] == EOS_ID][:k]  # others are cut off
     joint = [(vocabulary.decode(filling.tokens[:-1]), math.exp(filling.logprob)) for filling in whole]
-    drawn = exact.sentences(samples, seed, Decoding())
-    return Filled(matching.logprob, likeliest, joint, [vocabulary.decode(tokens[:-1]) for tokens in drawn])
+    return Filled(matching.logprob, likeliest, joint)
 
 
 def constrained(

@@ -56,30 +56,16 @@ class CommandParser(argparse.ArgumentParser):
         if command:
             options = {"prog": f"lmzoo {command}", "description": COMMANDS[command] + about, "epilog": examples}
         super().__init__(**options)
-        self.needed: dict[str, str] = {}
-
-    def need(self, option: str, other: str) -> None:
-        """Declare that an option has an effect only with another one; without it, a UserError is raised for it."""
-        self.needed[option] = other
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        arguments = super().parse_intermixed_args(args, namespace)
-
-        def given(option: str) -> bool:
-            name = self._option_string_actions[option].dest
-            return getattr(arguments, name) != self.get_default(name)
-
-        for option, other in self.needed.items():
-            if given(option) and not given(other):
-                raise UserError(f"{option}: needs {other}", f"add {other}, or leave {option} out")
-        return arguments
+        return super().parse_intermixed_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         message = re.sub(r"^argument (\S+): (.*) must be ", r"\1 \2: must be ", message, flags=re.DOTALL)
         advice = "see --help"
         if unknown := re.match("unrecognized arguments: (-*)([^ =]*)", message):
             options = [name.lstrip("-") for name in self._option_string_actions]
-            near = get_close_matches(unknown[2].replace("tsv", "table"), options)
+            near = get_close_matches(unknown[2], options)
             if taking := [name for name in (near if unknown[1] else ("prompt", "sentence")) if name in options]:
                 advice = f"did you mean '--{taking[0]}'?" if unknown[1] else f"is it text for --{taking[0]}?"
         raise UserError(message, advice)

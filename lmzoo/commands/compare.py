@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from lmzoo.cli.command import CommandParser, RunFolder, bounded, check_output, inform, warn, warn_of
+from lmzoo.cli.command import CommandParser, RunFolder, check_output, inform, warn, warn_of
 from lmzoo.core.errors import UserError, error_prefix, pluralize, printable
 from lmzoo.core.files import write_output
-from lmzoo.core.options import Seed
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.corpus.form import require_one_direction
@@ -22,20 +21,20 @@ from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import Score, text_logprobs, validated
 from lmzoo.reports.comparison import as_csv, as_text, collect, groups
 from lmzoo.reports.plot import picture
-from lmzoo.reports.reading import Times, surprisal
+from lmzoo.reports.reading import Surprisal, Times, surprisal
 from lmzoo.reports.table import cell, csv_bytes
-from lmzoo.reports.words import ScoredSentence, picture_of_bands, picture_of_sentence
+from lmzoo.reports.words import picture_of_bands, picture_of_sentence
 from lmzoo.runs.directory import Run
 from lmzoo.runs.external import matching, open_model, require_words
 from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL
 from lmzoo.runs.listing import OUTPUTS, names
 
-SAMPLES = 1000
-"""The number of bootstrap samples."""
+SAMPLES, SEED = 1000, 0
+"""The number of bootstrap samples, and their seed."""
 
 OF = {
     "seeds": ["table"], "csv": ["table", "sentence"],
-    "plot": ["table", "tokens", "sentence"], "split": ["tokens"], "seed": ["tokens"],
+    "plot": ["table", "tokens", "sentence"], "split": ["tokens"],
     "tokenize": ["sentence"],
 }  # fmt: skip
 """The modes of comparison that an option belongs to."""
@@ -47,7 +46,7 @@ SHOWN = 10
 """The number of words shown on which each of two models is better."""
 
 
-def compare_tokens(paths: list[Path], split: str, device: str, seed: int, plot: Path | None = None) -> str:
+def compare_tokens(paths: list[Path], split: str, device: str, plot: Path | None = None) -> str:
     """Report which of two models predicts a split better, with what confidence, and the words that differ most.
 
     Args:
@@ -68,11 +67,11 @@ def compare_tokens(paths: list[Path], split: str, device: str, seed: int, plot: 
             raise UserError(f"{run.path}: {measured.impossible:,} tokens of {split} have probability 0", "smooth it")
         lines.append(f"{name}  {measured.perplexity:.2f}  {run.path}{beside}")
     a, b = (logprobs for *_, logprobs in found)
-    interval = bootstrap(a, b, tokens, SAMPLES, seed)
+    interval = bootstrap(a, b, tokens, SAMPLES, SEED)
     lines.append(
         f"perplexity of A minus that of B on {split}: {interval.difference:+.2f}, 95% interval {interval.low:+.2f} to "
         f"{interval.high:+.2f} ({SAMPLES} texts drawn from {int((tokens == 0).sum()):,} sentences"
-        f"{f' in blocks of {interval.block}' if interval.block > 1 else ''}, seed {seed})"
+        f"{f' in blocks of {interval.block}' if interval.block > 1 else ''}, seed {SEED})"
     )
     if any(model.whole_sentences for _, model, _ in found):
         return "\n".join(lines)
@@ -80,7 +79,7 @@ def compare_tokens(paths: list[Path], split: str, device: str, seed: int, plot: 
     frequency = text.splits["train"].bincount(minlength=len(text.vocabulary))
     if (unknown := text.vocabulary.index.get(UNK)) is not None:
         frequency[unknown] = 0  # it stands for many rare words
-    bands = by_frequency(a, b, tokens, frequency, interval.block, SAMPLES, seed)
+    bands = by_frequency(a, b, tokens, frequency, interval.block, SAMPLES, SEED)
     if plot:
         write_output(plot, picture_of_bands(bands, str(paths[0]), str(paths[1]), f"{text.name}, {split}", plot))
     lines.append(f"\nby occurrences in train of {text.name}, A gains")
@@ -151,7 +150,7 @@ def compare_sentence(
 
     Raises: UserError if a model has no probabilities of words, or reads in another direction than the first.
     """
-    read: list[ScoredSentence] = []
+    read: dict[str, Surprisal] = {}
     cuts: list[list[str]] = []
     vocabularies: list[Vocabulary] = []
     named = names(folders)
@@ -173,35 +172,35 @@ def compare_sentence(
         warn_of(run, vocabulary)
         vocabularies.append(vocabulary)
         cuts.append(line.words)
-        read.append(ScoredSentence(str(folder), (0.0 - line.logprobs / math.log(2)).tolist(), line.known.tolist()))
+        read[str(folder)] = Surprisal((0.0 - line.logprobs / math.log(2)).numpy(), line.known.numpy())
     warn(vocabulary_warning(vocabularies))
     words = cuts[0]
     if any(cut != words for cut in cuts):
         if not (words := sentence.split()):
             raise UserError("--sentence: has no word", "write one")
-        read = [_displayed(folder, words, device, tokenize) for folder in named.values()]
+        read = {str(folder): _displayed(folder, words, device, tokenize) for folder in named.values()}
         warn("the runs tokenize the sentence differently; words separated by white space are compared, without <eos>")
     if plot:
         write_output(plot, picture_of_sentence(words, read, plot))
     if table:
         rows = [
-            [name, position, word, *figures]
-            for name, model in zip(named, read, strict=True)
-            for position, (word, *figures) in enumerate(zip(words, model.known, model.bits, strict=True), 1)
+            [name, place + 1, word, bool(model.known[place]), float(model.bits[place])]
+            for name, model in zip(named, read.values(), strict=True)
+            for place, word in enumerate(words)
         ]
         write_output(table, csv_bytes([SENTENCE, *(map(cell, row) for row in rows)]))
-    lines = [f"{number}  {model.name}" for number, model in enumerate(read, 1)]
+    lines = [f"{number}  {name}" for number, name in enumerate(read, 1)]
     width = max(map(len, words))
     lines.append("surprisal in bits; of * the model reads <unk>")
     lines.append(" " * width + "".join(f"{number:>9}" for number in range(1, len(read) + 1)))
     for place, word in enumerate(words):
-        cells = (f"{model.bits[place]:8.2f}{' ' if model.known[place] else '*'}" for model in read)
+        cells = (f"{model.bits[place]:8.2f}{' ' if model.known[place] else '*'}" for model in read.values())
         lines.append(f"{word:{width}}" + "".join(cells))
-    lines.append(f"{'all':{width}}" + "".join(f"{sum(model.bits):8.2f} " for model in read))
+    lines.append(f"{'all':{width}}" + "".join(f"{model.bits.sum():8.2f} " for model in read.values()))
     return "\n".join(lines)
 
 
-def _displayed(folder: Path, words: list[str], device: str, tokenize: str | None) -> ScoredSentence:
+def _displayed(folder: Path, words: list[str], device: str, tokenize: str | None) -> Surprisal:
     """The surprisal under a run of the words of a sentence as they are displayed."""
     _, model, vocabulary = open_model(folder, device)
     if vocabulary.form.reverse:
@@ -210,8 +209,7 @@ def _displayed(folder: Path, words: list[str], device: str, tokenize: str | None
     cut = TOKENIZERS[tokenize] if tokenize and not vocabulary.form.tokenizer else None
     zeros = np.zeros(len(words), dtype=int)
     with error_prefix(str(folder)):
-        bits, known = surprisal(model, vocabulary, Times(words, zeros, zeros, zeros), "sentence", cut)
-    return ScoredSentence(str(folder), bits.tolist(), known.tolist())
+        return surprisal(model, vocabulary, Times(words, zeros, zeros, zeros), "sentence", cut)
 
 
 def main() -> int:
@@ -239,7 +237,6 @@ def main() -> int:
     of_words.add_argument("--tokens", nargs=2, action=RunFolder, metavar=("A", "B"), help=about)
     parser.add_tokenize()
     parser.add_argument("--split", choices=SPLITS, help="split for --tokens (default: test)")
-    parser.add_argument("--seed", type=bounded(Seed), help="with --tokens: seed of the bootstrap (default: 0)")
     parser.add_device()
     parser.add_plugins()
     arguments = parser.parse_args()
@@ -250,10 +247,10 @@ def main() -> int:
         if getattr(arguments, option) != parser.get_default(option) and asked not in ways:
             of = ", ".join("the table of runs" if way == "table" else f"--{way}" for way in ways)
             raise UserError(f"--{option}: is of {of}", "leave it out")
-    split, seed = arguments.split or "test", int(arguments.seed or 0)
     check_output(arguments.csv, picture=arguments.plot)
     if arguments.tokens:
-        print(printable(compare_tokens(arguments.tokens, split, arguments.device, seed, arguments.plot), "\n"))
+        split, device = arguments.split or "test", arguments.device
+        print(printable(compare_tokens(arguments.tokens, split, device, arguments.plot), "\n"))
         return 0
     runs = matching(arguments.runs or [str(OUTPUTS)])
     if arguments.sentence is not None:

@@ -5,7 +5,7 @@ import json
 from lmzoo.api import questions
 from lmzoo.cli.command import CommandParser, warn, warn_of
 from lmzoo.core.errors import for_output
-from lmzoo.core.options import Count, LongSeed, Size
+from lmzoo.core.options import Size
 from lmzoo.runs.external import open_model
 
 
@@ -21,14 +21,11 @@ def main() -> int:
     parser.add_run("outputs/ptb/hmm", "a run directory of a hidden Markov model")
     parser.add_argument("text", help="a sentence with gaps")
     parser.add_number("--top", Size, "number of words per gap, and of joint fillings", 5)
-    parser.add_number("--samples", Count, "number of sampled fillings", 0)
-    parser.add_number("--seed", LongSeed, "random seed of the first sample", 0)
-    parser.need("--seed", "--samples")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_device()
     options = parser.parse_args()
     run, model, vocabulary = open_model(options.run, options.device)
-    found = questions.fill(model, vocabulary, options.text, options.top, options.samples, options.seed)
+    found = questions.fill(model, vocabulary, options.text, options.top)
     warn_of(run, vocabulary)
     warn(questions.context_warning(run.path, run.config()["corpus"]["context"]))
     if options.json:
@@ -40,6 +37,4 @@ def main() -> int:
         print(for_output(f"gap {number}: {shown}"))
     for sentence, p in found.best:
         print(for_output(f"{100 * p:.3g}%\t{sentence}", "\t"))
-    for sentence in found.samples:
-        print(for_output(f"drawn\t{sentence}", "\t"))
     return 0

@@ -85,9 +85,10 @@ def main() -> int:
     parser.add_argument("--neighbours", action="append", default=[], metavar="WORD", help="print the nearest words, "
                         "without measures unless --sets or --analogies is given; may be repeated")  # fmt: skip
     parser.add_number("--top", Size, "number of neighbours", 10)
-    parser.need("--top", "--neighbours")
     parser.add_file("--csv", "write a line for each measure and neighbour")
     options = parser.parse_args()
+    if options.top != parser.get_default("top") and not options.neighbours:
+        raise UserError("--top: needs --neighbours", "add --neighbours, or leave --top out")
     measured = not options.neighbours or options.sets or options.analogies
     sets, analogies = options.sets, options.analogies
     if measured and sets is None:

@@ -69,7 +69,6 @@ def main() -> int:
     )
     about = "with --table, add the surprisal of the two preceding words"
     parser.add_argument("--spillover", action="store_true", help=about)
-    parser.need("--spillover", "--table")
     parser.add_argument("--json", action="store_true", help="print JSON Lines, infinity as null")
     units = parser.add_mutually_exclusive_group()
     units.add_argument(
@@ -80,6 +79,8 @@ def main() -> int:
     )
     parser.add_device()
     arguments = parser.parse_args()
+    if arguments.spillover and not arguments.table:
+        raise UserError("--spillover: needs --table", "add --table, or leave --spillover out")
     if arguments.table:
         return _tabulate(arguments)
     if len(arguments.runs) > 1:

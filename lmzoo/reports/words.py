@@ -1,31 +1,16 @@
 """Pictures of words: gains of one model over another by frequency, and surprisal of several on a sentence."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lmzoo.core.errors import printable, shortened
 from lmzoo.protocol.difference import FrequencyBand
 from lmzoo.reports.charts import charts, format_tick, legend, rendered
+from lmzoo.reports.reading import Surprisal
 
 WORDS = 18
 """The maximum number of words per row of the picture."""
-
-
-@dataclass(frozen=True)
-class ScoredSentence:
-    """The surprisal of a sentence under a model.
-
-    Attributes:
-        name: the name of the model.
-        bits: -log2 p of each word given the preceding ones, and of the end of the sentence.
-        known: whether the model knows each word.
-    """
-
-    name: str
-    bits: Sequence[float]
-    known: Sequence[bool]
 
 
 def picture_of_bands(bands: Sequence[FrequencyBand], first: str, second: str, title: str, file: Path) -> bytes:
@@ -59,21 +44,19 @@ def picture_of_bands(bands: Sequence[FrequencyBand], first: str, second: str, ti
         return rendered(figure, file)
 
 
-def picture_of_sentence(words: Sequence[str], models: Sequence[ScoredSentence], file: Path) -> bytes:
+def picture_of_sentence(words: Sequence[str], models: Mapping[str, Surprisal], file: Path) -> bytes:
     """Plot the surprisal of each word of a sentence under several models, with rings for unknown words."""
     rows = math.ceil(len(words) / WORDS)
     across = math.ceil(len(words) / rows)
     with charts("--plot") as pyplot:
         figure, panels = pyplot.subplots(rows, 1, figsize=(7.6, 2.9 * rows), squeeze=False, sharey=True)
-        finite = [bits for model in models for bits in model.bits if math.isfinite(bits)]
+        finite = [bits for model in models.values() for bits in model.bits if math.isfinite(bits)]
         for row, (panel,) in enumerate(panels):
             here = slice(row * across, (row + 1) * across)
             shown = [printable(shortened(word, 16)) for word in words[here]]
-            for model in models:
+            for name, model in models.items():
                 bits = [value if math.isfinite(value) else math.nan for value in model.bits[here]]
-                (line,) = panel.plot(
-                    bits, marker="o", markersize=4, linewidth=1.1, alpha=0.9, label=printable(model.name)
-                )
+                (line,) = panel.plot(bits, marker="o", markersize=4, linewidth=1.1, alpha=0.9, label=printable(name))
                 unknown = [place for place, known in enumerate(model.known[here]) if not known]
                 panel.plot(unknown, [bits[place] for place in unknown], "o", color=line.get_color(), markersize=4,
                            markerfacecolor="white", zorder=3)  # fmt: skip

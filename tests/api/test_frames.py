@@ -68,12 +68,7 @@ def test_context_is_text_before_also_in_a_frame(lstm: Loaded):
     assert column(after, "surprisal_1")[0] != column(after, "surprisal_1")[0]
 
 
-def test_polars_takes_the_place_of_pandas(trigrams: Loaded, monkeypatch: pytest.MonkeyPatch):
-    polars = pytest.importorskip("polars", reason="a frame is of polars")
+def test_frames_need_pandas(trigrams: Loaded, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    frame = trigrams.frame(TEXTS, tokenize="ptb")
-    assert isinstance(frame, polars.DataFrame)
-    assert frame["surprisal_1"].null_count() == 2
-    monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(UserError, match="a data frame needs pandas or polars, which is not installed; pip install"):
+    with pytest.raises(UserError, match="a data frame needs pandas, which is not installed; pip install"):
         trigrams.frame(TEXTS)

@@ -122,15 +122,13 @@ def test_plain_text_units_and_unknown_words(trigrams: Loaded):
     plain = trigrams.surprisal("A dog's bark.", tokenize="ptb")
     assert plain == trigrams.surprisal("a dog 's bark")
     assert trigrams.surprisal(["bark!"], context="A dog's", tokenize="ptb")[0] == plain[3:]
-    nats = trigrams.surprisal("the zebra", unit="nats")
-    assert [word for word, _ in nats] == ["the", "zebra→<unk>", "<eos>"]
-    assert -sum(value for _, value in nats) == pytest.approx(trigrams.score("the zebra"))
-    assert [value / math.log(2) for _, value in nats] == pytest.approx([v for _, v in trigrams.surprisal("the zebra")])
+    unknown = trigrams.surprisal("the zebra")
+    assert [word for word, _ in unknown] == ["the", "zebra→<unk>", "<eos>"]
+    assert -sum(bits for _, bits in unknown) * math.log(2) == pytest.approx(trigrams.score("the zebra"))
 
 
 def test_mistakes(trigrams: Loaded):
     for options, problem in (
-        ({"unit": "log10"}, "unit=log10: must be one of bits, nats"),
         ({"tokenize": "moses"}, "tokenize=moses: no such tokenizer; choose ptb or treebank or words"),
         ({"context": ["a", "b"]}, "context: has 2 texts for 1; give one, or one for each"),
         ({"context": "sentence"}, 'context="sentence": is here the text before each line'),

@@ -72,7 +72,7 @@ def test_the_command_answers_in_words_and_in_json(run: Path, lm: Loaded):
 def test_gaps_have_the_shares_of_scored_sentences(run: Path, lm: Loaded):
     words = lm.vocabulary.words
     text = f"{words[2]} ___ {words[4]}"
-    filled = lm.fill(text, 3, samples=2)
+    filled = lm.fill(text, 3)
     lines = list(scored(lm.model, lm.vocabulary, [text.replace("___", word) for word in words[1:]], "sentence"))
     p = [math.exp(line.logprob) for line in lines]
     expected = sorted(((q / sum(p), word) for q, word in zip(p, words[1:], strict=True)), reverse=True)[:3]
@@ -80,11 +80,11 @@ def test_gaps_have_the_shares_of_scored_sentences(run: Path, lm: Loaded):
     assert [q for _, q in filled.gaps[0]] == pytest.approx([q for q, _ in expected], rel=1e-4)
     assert filled.best == [(text.replace("___", word), pytest.approx(q, rel=1e-4)) for q, word in expected]
     assert filled.logprob == pytest.approx(math.log(sum(p)), abs=1e-5)
-    shown = command(str(run), text, "--top", "3", "--samples", "2", main=fill.main).out.splitlines()
+    shown = command(str(run), text, "--top", "3", main=fill.main).out.splitlines()
     assert shown[0] == f"log p = {filled.logprob:.4f} nats, summed over all fillings"
     assert shown[1] == "gap 1: " + ", ".join(f"{word} {100 * q:.1f}%" for word, q in filled.gaps[0])
     assert shown[2:5] == [f"{100 * q:.3g}%\t{sentence}" for sentence, q in filled.best]
-    assert shown[5:] == [f"drawn\t{sentence}" for sentence in filled.samples]
+    assert not shown[5:]
     assert json.loads(command(str(run), text, "--json", main=fill.main).out)["logprob"] == pytest.approx(filled.logprob)
 
 
@@ -108,7 +108,6 @@ def test_mistakes_are_named(run: Path, lm: Loaded):
         (generate.main, ["--guide", str(run)], "there is no constraint"),
         (fill.main, [lm.vocabulary.words[2]], "has no gap"),
         (fill.main, ["… _ …"], "several gaps of any number of words"),
-        (fill.main, ["… ___", "--seed", "3"], "--seed: needs --samples; add --samples, or leave --seed out"),
     ):
         done = command(str(run), *line, main=main)
         assert done.code == 2

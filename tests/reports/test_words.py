@@ -3,12 +3,14 @@
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lmzoo.protocol.difference import FrequencyBand
 from lmzoo.reports import words
 from lmzoo.reports.charts import rendered
-from lmzoo.reports.words import WORDS, ScoredSentence, picture_of_bands, picture_of_sentence
+from lmzoo.reports.reading import Surprisal
+from lmzoo.reports.words import WORDS, picture_of_bands, picture_of_sentence
 
 pytest.importorskip("matplotlib")
 
@@ -46,10 +48,10 @@ def test_bars_are_bits_with_their_intervals_and_shares(panels: list):
 
 def test_a_long_sentence_stands_in_rows_of_about_the_same_length(panels: list):
     sentence = [f"w{number}" for number in range(WORDS + 5)]
-    models = [
-        ScoredSentence("one", list(range(WORDS + 5)), [number != 2 for number in range(WORDS + 5)]),
-        ScoredSentence("two", [math.inf] * (WORDS + 5), [True] * (WORDS + 5)),
-    ]
+    models = {
+        "one": Surprisal(np.arange(WORDS + 5.0), np.arange(WORDS + 5) != 2),
+        "two": Surprisal(np.full(WORDS + 5, math.inf), np.ones(WORDS + 5, bool)),
+    }
     assert picture_of_sentence(sentence, models, Path("a.png")).startswith(b"\x89PNG")
     shown = [[label.get_text() for label in panel.get_xticklabels()] for panel in panels]
     assert shown == [sentence[: len(shown[0])], sentence[len(shown[0]) :]]
@@ -63,4 +65,4 @@ def test_names_with_dollars_are_no_formulas(panels: list):
     bands = [FrequencyBand(1, 3, 1, -0.5, -0.75, -0.25)]
     assert picture_of_bands(bands, r"$\a$", r"$\b$", "title", Path("a.svg"))
     assert [text.get_text() for text in panels[0].get_legend().get_texts()] == [r"$\a$ is better", r"$\b$ is better"]
-    assert picture_of_sentence(["$\\c$"], [ScoredSentence(r"$\d$", [1.0], [True])], Path("a.svg"))
+    assert picture_of_sentence(["$\\c$"], {r"$\d$": Surprisal(np.ones(1), np.ones(1, bool))}, Path("a.svg"))

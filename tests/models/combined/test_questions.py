@@ -26,7 +26,7 @@ def test_gaps_have_the_shares_of_scored_sentences(example):
     ):
         shares = {s: math.exp(logprobs[s]) for s in matching(expression)}
         total = sum(shares.values())
-        found = fill(model, VOCABULARY, text, 6, samples=2)
+        found = fill(model, VOCABULARY, text, 6)
         assert found.logprob == pytest.approx(math.log(total))
         best = sorted(shares, key=lambda s: -shares[s])[:6]
         assert {joined(sentence) for sentence, _ in found.best} == {*best}  # some are as likely as others
@@ -36,7 +36,6 @@ def test_gaps_have_the_shares_of_scored_sentences(example):
                 expected = {x: sum(p for s, p in shares.items() if s[place] == x) / total for x in LETTERS}
                 assert dict(gap) == pytest.approx({x: p for x, p in expected.items() if p}, abs=1e-9)
                 assert sum(p for _, p in gap) == pytest.approx(1)
-        assert {joined(sentence) for sentence in found.samples} <= {*shares}
 
 
 def test_best_sentences_are_whole_however_long(dense, monkeypatch: pytest.MonkeyPatch):
