@@ -38,8 +38,6 @@ class FeatureOptions(Options):
     """maximum distance of two words, not adjacent, whose co-occurrence is a feature. 0: none."""
     class_words: Annotated[Count, Idle(("model.clusters", []))] = 4
     """maximum order of cluster n-grams, from bigrams on. 0: none."""
-    class_pairs: Annotated[bool, Idle(("model.clusters", []))] = False
-    """whether ordered pairs of clusters at any distance, but not adjacent, are features."""
 
 
 class SentenceFeatures:
@@ -56,8 +54,7 @@ class SentenceFeatures:
         for option, base in (("words", vocabulary_size), ("class_words", max(map(_size, classes), default=1))):
             if base ** (longest := getattr(options, option)) >= KIND:
                 raise UserError(f"model.{option}={longest}: {base:,}^{longest} n-grams have no numbers", "lower it")
-        kinds = options.length + options.words + 1
-        kinds += len(classes) * (max(options.class_words - 1, 0) + options.class_pairs)
+        kinds = options.length + options.words + 1 + len(classes) * max(options.class_words - 1, 0)
         if kinds > KINDS:
             made = f"{len(classes)} clusterings make {kinds} kinds of features"
             raise UserError(f"model.clusters: {made}, more than {KINDS}", "name fewer")
@@ -89,20 +86,15 @@ class SentenceFeatures:
                 keys = keys * base + text[last - back]
             return keys, sentence[last]
 
-        def pairs(text: Tensor, base: int, farthest: int) -> Occurrences:
-            lasts = [(reaching(back), back) for back in range(2, min(farthest, longest) + 1)]
-            keys = [text[last - back] * base + text[last] for last, back in lasts]
-            empty = text.new_empty(0)
-            return torch.cat([empty, *keys]), torch.cat([empty, *(sentence[last] for last, _ in lasts)])
-
         for n in range(1, self.options.words + 1):
             yield ngrams(text, self.size, n)
-        yield pairs(text, self.size, self.options.window)
+        lasts = [(reaching(back), back) for back in range(2, min(self.options.window, longest) + 1)]
+        keys = [text[last - back] * self.size + text[last] for last, back in lasts]
+        empty = text.new_empty(0)
+        yield torch.cat([empty, *keys]), torch.cat([empty, *(sentence[last] for last, _ in lasts)])
         for of_word in self.classes:
             for n in range(2, self.options.class_words + 1):
                 yield ngrams(of_word[text], _size(of_word), n)
-            if self.options.class_pairs:
-                yield pairs(of_word[text], _size(of_word), LENGTHS)
 
 
 def _size(of_word: Tensor) -> int:
