@@ -149,13 +149,17 @@ def configured(options: Callable[Keywords, O]) -> _Configured[Keywords, O]:
     def decorate(function: Any) -> Any:
         @functools.wraps(function)
         def flat(*positional: Any, **named: Any) -> Any:
+            if unknown := [name for name in named if name not in (*before, *names)]:
+                called = type(positional[0]) if function.__name__ == "__init__" else function
+                problem = f"{called.__name__}() got an unexpected keyword argument '{unknown[0]}'"
+                raise UserError(problem, nearest(unknown[0], names))
             own = {name: named.pop(name) for name in names if name in named}
             return function(*positional, **named, options=options(**own))  # pyright: ignore[reportCallIssue]
 
-        before = [*inspect.signature(function).parameters.values()]
-        if not before or before.pop().name != "options":
+        before = dict(inspect.signature(function).parameters)
+        if not before or before.popitem()[0] != "options":
             raise UserError(f"{function.__qualname__} does not have 'options' as its last parameter", "add it")
-        flat.__signature__ = inspect.Signature([*before, *names.values()])  # pyright: ignore[reportAttributeAccessIssue]
+        flat.__signature__ = inspect.Signature([*before.values(), *names.values()])  # pyright: ignore[reportAttributeAccessIssue]
         return flat
 
     return decorate

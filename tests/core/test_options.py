@@ -188,7 +188,7 @@ def test_options_are_frozen_checked_and_hashable():
         made.options.states = 3  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(UserError, match=r"^states=0: must be at least 1"):
         machine(7, order=2, states=0)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'stats'"):
+    with pytest.raises(UserError, match="unexpected keyword argument 'stats'"):
         machine(7, order=2, stats=1)
     with pytest.raises(TypeError, match="order"):
         machine(7)

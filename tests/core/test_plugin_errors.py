@@ -75,7 +75,7 @@ PAIR = "forward returns {}, not a pair of log p and state; correct forward of Mi
             "zoo/own.py:13: AttributeError: 'Mine' object has no attribute 'vocabulary_size'; set it in __init__, or ",
         ),
         ("size: int, options", "size: int, given", "zoo/own.py:13: Mine.__init__ does not have 'options' as its last"),
-        ("(self, vocabulary_size: int, ", "(self, ", "__init__() got an unexpected keyword argument 'vocabulary_size'"),
+        ("(self, vocabulary_size: int, ", "(self, ", "Mine() got an unexpected keyword argument 'vocabulary_size'"),
         ("torch.zeros(vocabulary_size)", "torch.zeros(options.size)", "AttributeError: 'MineOptions' object has no "),
     ],
 )
