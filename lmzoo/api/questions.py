@@ -149,6 +149,7 @@ def constrained(
     Raises: UserError as `chain_of` and `Pattern.parse` do, for a guide with other words, if neither a pattern nor a
         length is given, and if no sentence matches.
     """
+    require(str | None, pattern=pattern)
     window = None if length is None else str(length) if ".." in str(length) else f"{length}..{length}"
     if window and not LENGTH.fullmatch(window):
         raise UserError(f"length {length}: is not a number of words", "give one, or bounds such as 10..15")

@@ -174,13 +174,14 @@ def parse(argument: str) -> Override:
         raise UserError(f"'{argument}': write options as key=value, such as model=lstm or optimizer.lr=0.01")
     try:
         return OverridesParser.create().parse_overrides([argument])[0]
-    except (HydraException, ValueError) as error:  # ValueError: an integer with too many digits
-        raise UserError(
-            f"'{shortened(argument)}': cannot be read ({str(error).splitlines()[0]})",
-            "write $HOME for ~, which the shell does not expand here"
-            if "=~" in argument
-            else "quote special characters, also for the shell: 'key=\"value\"'",
-        ) from None
+    except (HydraException, ValueError):  # ValueError: an integer with too many digits
+        key, _, value = argument.partition("=")
+        advice = f"quote it, in the shell's quotes too: '{shortened(key)}=\"{shortened(value)}\"'"
+        if value[:1] in ("", "[", "{", '"', "'"):
+            advice = "quote special characters in it, also for the shell: 'key=\"value\"'"
+        if value[:1] == "~":
+            advice = "write $HOME for ~, which the shell does not expand here"
+        raise UserError(f"'{shortened(argument)}': cannot be read", advice) from None
 
 
 def _choices(override: Override, folders: Sequence[Path]) -> list[str]:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError, nearest, shortened
+from lmzoo.core.options import require
 from lmzoo.corpus import EOS, EOS_ID, Vocabulary
 from lmzoo.corpus.form import NAMES
 from lmzoo.protocol.sampling import LONGEST_SENTENCE
@@ -111,6 +112,7 @@ class Pattern(NamedTuple):
     @classmethod
     def parse(cls, text: str, vocabulary: Vocabulary, where: str = "pattern") -> "Pattern":
         """Read a pattern; raise a UserError beginning with ``where`` for one that is malformed or has unknown words."""
+        require(str, **{where: text})
         pattern = cls((), len(vocabulary), text)
         for part in re.split(r"(?<!\S)&(?!\S)", text):
             inner = _NEGATED.fullmatch(part)

@@ -1,5 +1,6 @@
 """Texts as the words that an index has: lower case, without stop words, stemmed."""
 
+import logging
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
@@ -9,6 +10,8 @@ from pathlib import Path
 from lmzoo.core.errors import UserError, nearest
 from lmzoo.core.extras import import_optional
 from lmzoo.corpus.tokenizer import ALPHANUMERIC
+
+log = logging.getLogger(__name__)
 
 STOP_WORDS = Path(__file__).with_name("stop_words.txt")
 """English, 318 words: the list of the Glasgow Information Retrieval Group, as scikit-learn has it."""
@@ -28,6 +31,8 @@ def stemmer(name: str) -> Callable[[str], str]:
 def analysis(stop: Iterable[str], stem: Callable[[str], str]) -> Callable[[str], list[str]]:
     """A function from a text to its words. A word is letters and digits side by side; stop words go before stemming."""
     stopped, stemmed, pattern = frozenset(stop), cache(stem), re.compile(ALPHANUMERIC)
+    if cut := sorted(word for word in stopped if not pattern.fullmatch(word)):
+        log.warning("%d stop words are not letters and digits alone, so no word is one, such as %s", len(cut), cut[0])
 
     def words(text: str) -> list[str]:
         found = pattern.findall(unicodedata.normalize("NFC", text.lower()))

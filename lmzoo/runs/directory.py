@@ -152,6 +152,9 @@ class Run(Files):
         new = [folder for folder in (self.path, *self.path.absolute().parents) if not folder.exists()]
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"run_dir={self.path}: cannot be made ({error.strerror})", "choose another") from None
+        try:
             with locked(self.path):
                 before = self.names()
                 try:

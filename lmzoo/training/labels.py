@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import lmzoo.labels  # noqa: F401 - its import registers the models
-from lmzoo.core.errors import UserError, error_prefix, format_value
+from lmzoo.core.errors import UserError, error_prefix, format_value, pluralize
 from lmzoo.corpus import Vocabulary
 from lmzoo.labels.gradient import NetworkLabeller
 from lmzoo.labels.model import Labeller, TrainedLabeller, labellers
@@ -61,6 +61,10 @@ def learner_of(labeller: Labeller) -> Labeller | NetworkDescent:
     return NetworkDescent(labeller) if isinstance(labeller, NetworkLabeller) else labeller
 
 
+UNITS = {"words": "sentences", "text": "texts", "tree": "trees"}
+"""What is read, by the unit of labels."""
+
+
 class Learning(SteppedLearner[Labeller]):
     """Train a labeller; if its ``checked`` is true, evaluate it on valid after each epoch and save the best."""
 
@@ -94,6 +98,14 @@ class Learning(SteppedLearner[Labeller]):
 
     def describe(self) -> Iterator[str]:
         yield from super().describe()
+        labels = {label for sentence in self.train for label in sentence.labels}
+        texts = f"{len(self.train):,} {UNITS[self.model.kind]}"
+        size = f"{texts} of {self.text_tokens:,} words, {pluralize(len(labels), 'label')}"
+        for split in [split for split in self.texts if split != "train"]:
+            words = [word for sentence in self.texts[split].sentences for word in sentence.words]
+            unknown = sum(word not in self.known_words for word in words) / len(words)
+            size += f"; train lacks {100 * unknown:.1f}% of the words of {split}"
+        yield size
         yield from dict.fromkeys(self.task.notes)
 
     def take_step(self, number: int) -> dict[str, float]:

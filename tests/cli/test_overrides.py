@@ -65,7 +65,7 @@ from command_line import SMALL, command
         ("-m hydra/launcher=bsic", "Could not find 'hydra/launcher/bsic'"),
         ("hydra/launcher=joblib", "hydra/launcher=joblib: has an effect only in a sweep; add -m, or leave it out"),
         ("-m hydra.job.chdir=true", "hydra.job.chdir: Hydra keeps no folders here; choose run_dir=FOLDER"),
-        ("corpus.train=~/x.txt", "cannot be read (LexerNoViableAltException"),
+        ("corpus.train=~/x.txt", "cannot be read; write $HOME for ~"),
         ("corpus.train=~/x.txt", "; write $HOME for ~, which the shell does not expand here"),
         ("hydra.output_subdir=x", "hydra.output_subdir: Hydra keeps no folders here; choose run_dir=FOLDER"),
         # what is no option at all
