@@ -119,12 +119,12 @@ class Crf(LexicalChain):
             self.steps = number + 1
         return {"train/loss": value / len(self.gold), "train/gradient_norm": float(gradient.norm())}
 
-    def progress(self) -> StateDict:
+    def state(self) -> StateDict:
         return {"steps": torch.tensor(self.steps), "small": torch.tensor(self.small), **self.search.state_dict()}
 
-    def resume(self, progress: Mapping[str, Tensor]) -> None:
-        self.steps, self.small = int(progress["steps"]), int(progress["small"])
-        self.search.load_state_dict(progress)
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        self.steps, self.small = int(state["steps"]), int(state["small"])
+        self.search.load_state_dict(state)
         self._set_weights(self.search.point.x)
 
     def emission(self, sentences: Sequence[Sentence]) -> Tensor:

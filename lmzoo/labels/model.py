@@ -122,12 +122,12 @@ class Labeller(Saved, ABC):
         """Take step ``number``, counted from 0. Returns: metrics by TensorBoard tag."""
         raise NotImplementedError
 
-    def progress(self) -> StateDict:
-        """The state that later steps depend on, besides the text."""
+    def state(self) -> StateDict:
+        """What later steps depend on, besides the text."""
         return {}
 
-    def resume(self, progress: Mapping[str, Any]) -> None:
-        """Restore `progress`; called after `start`."""
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restore a `state`; called after `start`."""
 
     @abstractmethod
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:

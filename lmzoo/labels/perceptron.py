@@ -101,13 +101,13 @@ class Perceptron(LexicalChain):
         np.add.at(moves, (labels[:-1], labels[1:]), change)
         start[labels[0]] += change
 
-    def progress(self) -> StateDict:
+    def state(self) -> StateDict:
         (place,) = np.nonzero((self.live != 0) | (self.lag != 0))
         arrays = {"place": place, "live": self.live[place], "late": self.lag[place]}
         return {"done": torch.tensor(self.done)} | {name: torch.from_numpy(array) for name, array in arrays.items()}
 
-    def resume(self, progress: Mapping[str, Tensor]) -> None:
-        self.done = int(progress["done"])
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        self.done = int(state["done"])
         for name, weights in (("live", self.live), ("late", self.lag)):
-            weights[progress["place"].numpy()] = progress[name].numpy()
+            weights[state["place"].numpy()] = state[name].numpy()
         self._average()

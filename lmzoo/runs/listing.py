@@ -6,7 +6,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.files import write_atomic
 
 CONFIG = "config.yaml"
@@ -48,8 +48,11 @@ def find(name: str) -> Path:
     path = Path(name)
     if name in (LATEST.name, str(LATEST)) and (latest := _latest()) and _is_run(latest):
         return latest
-    if path.exists():
-        return path
+    try:
+        if path.exists():
+            return path
+    except OSError as error:  # a name that is too long
+        raise UserError(f"{shortened(name)}: cannot be read ({error.strerror})") from None
     names = _names(path)
     whole = [run for run, called in names.items() if str(path) in called]
     begun = whole or [run for run, called in names.items() if any(one.startswith(str(path)) for one in called)]

@@ -46,14 +46,14 @@ class NetworkDescent:
             self.optimization.average.update()
         return metrics
 
-    def progress(self) -> dict[str, Any]:
-        """The state that later steps depend on."""
+    def state(self) -> dict[str, Any]:
+        """What later steps depend on."""
         return {"network": self.labeller.network.state_dict(), **self.optimization.state_dict()}
 
-    def resume(self, progress: Mapping[str, Any]) -> None:
-        """Restore `progress`."""
-        self.labeller.network.load_state_dict(progress["network"])
-        self.optimization.load_state_dict(progress)
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restore a `state`."""
+        self.labeller.network.load_state_dict(state["network"])
+        self.optimization.load_state_dict(state)
 
 
 def learner_of(labeller: Labeller) -> Labeller | NetworkDescent:
@@ -89,12 +89,6 @@ class Learning(SteppedLearner[Labeller]):
 
     def begin(self) -> None:
         self.model.begin()
-
-    def state(self) -> dict[str, Any]:
-        return {"state": self.learner.progress()}
-
-    def restore_state(self, saved: dict[str, Any]) -> None:
-        self.learner.resume(saved)
 
     def describe(self) -> Iterator[str]:
         yield from super().describe()

@@ -36,6 +36,7 @@ class SteppedLearner(Learner, Loop, Generic[M]):
     Attributes:
         advice: advice for non-finite figures.
         text_tokens: tokens per epoch, available after `start`.
+        learner: has the state that later steps depend on.
     """
 
     advice: str = "choose other options and another run_dir"
@@ -47,6 +48,7 @@ class SteppedLearner(Learner, Loop, Generic[M]):
         self.options = options
         self.kind, self.name = registry.kind, chosen["name"]
         self.model, self.sources = registry.build(chosen), registry.sources(chosen)
+        self.learner: Any = self.model
 
     def take_step(self, number: int) -> dict[str, float]:
         """Take step ``number`` of the model, counted from 0. Returns: metrics by TensorBoard tag."""
@@ -56,9 +58,8 @@ class SteppedLearner(Learner, Loop, Generic[M]):
     def start(self) -> None:
         """Read the text and prepare the first step."""
 
-    @abstractmethod
-    def restore_state(self, saved: dict[str, Any]) -> None:
-        """Restore ``state`` of a checkpoint; called after `start`."""
+    def state(self) -> dict[str, Any]:
+        return {"state": dict(self.learner.state())}
 
     def begin(self) -> None:
         """Initialize a run that is not resumed."""
@@ -84,7 +85,7 @@ class SteppedLearner(Learner, Loop, Generic[M]):
             self.progress.seconds = time.monotonic() - self.started
             return
         with self.run.reading("last.pt"):
-            self.restore_state(saved["state"])
+            self.learner.restore(saved["state"])
             self.progress = Progress(**saved["progress"])
         self.started = time.monotonic() - self.progress.seconds
 

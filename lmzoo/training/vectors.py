@@ -31,13 +31,6 @@ class Learning(SteppedLearner[Method]):
         self.model.start(self.corpus, self.options.seed)
         self.text_tokens = len(self.model.text.tokens)
 
-    def state(self) -> dict[str, Any]:
-        return {"state": dict(self.model.state())}
-
-    def restore_state(self, saved: dict[str, Any]) -> None:
-        for name, tensor in self.model.state().items():
-            tensor.copy_(saved[name])
-
     def describe(self) -> Iterator[str]:
         yield from super().describe()
         yield f"{len(self.model.words):,} words of {len(self.corpus.splits['train']):,} tokens"

@@ -97,7 +97,7 @@ def test_one_small_step_alone_does_not_end_learning(monkeypatch: pytest.MonkeyPa
     for number in range(6):
         model.step(number)
     again = begun(tolerance=0.1)
-    again.resume(model.progress())
+    again.restore(model.state())
     monkeypatch.setattr(again.search, "step", lambda: 0.0)
     assert again.steps == 200
     again.step(6)
@@ -108,16 +108,16 @@ def test_learning_goes_on_bit_for_bit_also_after_its_end():
     whole, first, second = begun(), begun(), begun()
     for number in range(7):
         first.step(number)
-    second.resume(first.progress())
+    second.restore(first.state())
     second.steps = whole.steps = 15
     for number in range(15):
         whole.step(number)
         if number >= 7:
             second.step(number)
-    for name, tensor in whole.progress().items():
-        assert torch.equal(second.progress()[name], tensor), name
+    for name, tensor in whole.state().items():
+        assert torch.equal(second.state()[name], tensor), name
     ended, again = learnt(begun(tolerance=0.1)), begun(tolerance=0.1)
-    again.resume(ended.progress())
+    again.restore(ended.state())
     assert again.steps == ended.steps
 
 

@@ -113,7 +113,7 @@ def test_learning_goes_on_bit_for_bit(name: str):
     first, second = learner_of(begun(name)), learner_of(resumed)
     for number in range(2):
         first.step(number)
-    second.resume(deepcopy(first.progress()))
+    second.restore(deepcopy(first.state()))
     torch.manual_seed(8)  # another process has other random numbers
     for number in range(2, learnt(name).steps):
         second.step(number)
@@ -164,7 +164,7 @@ def test_each_optimizer_goes_on_bit_for_bit(name: str, sentences: list[Sentence]
     for number in range(6):
         first.step(number)
         if number == 2:
-            second.resume(deepcopy(first.progress()))
+            second.restore(deepcopy(first.state()))
         if number > 2:
             second.step(number)
     one, other = (labeller.state_dict() for labeller in labellers)
@@ -191,7 +191,7 @@ def test_a_labeller_learns_by_an_optimizer_of_one_s_own(monkeypatch: pytest.Monk
     for number in range(4):
         assert descents[0].step(number) == pytest.approx(descents[2].step(number))
         if number == 1:
-            descents[1].resume(deepcopy(descents[0].progress()))
+            descents[1].restore(deepcopy(descents[0].state()))
         if number > 1:
             descents[1].step(number)
     torch.testing.assert_close(first.state_dict(), resumed.state_dict(), rtol=0, atol=0)
@@ -232,7 +232,7 @@ def test_averaged_weights_label_and_are_kept_and_learning_goes_on_from_its_own(n
         for key, value in plain.network.state_dict().items():
             expected[key] = decay * expected.get(key, value) + (1 - decay) * value
         if number == 5:
-            descents[2].resume(deepcopy(descents[1].progress()))
+            descents[2].restore(deepcopy(descents[1].state()))
         if number > 5:
             descents[2].step(number)
     torch.testing.assert_close(model.network.state_dict(), plain.network.state_dict(), rtol=0, atol=0)

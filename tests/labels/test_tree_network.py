@@ -123,7 +123,7 @@ def test_learning_goes_on_bit_for_bit_and_another_one_labels_alike(name: str):
     one, two = learner_of(whole), learner_of(second)
     for number in range(3):
         one.step(number)
-    two.resume(deepcopy(one.progress()))
+    two.restore(deepcopy(one.state()))
     torch.manual_seed(8)
     for number in range(3, 8):
         assert one.step(number) == two.step(number)

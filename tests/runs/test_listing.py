@@ -153,3 +153,8 @@ def test_links_to_folders_are_followed_once(folder: Path):
     (folder / "outputs" / "linked").symlink_to(folder / "disk")
     (folder / "disk" / "above").symlink_to(folder)
     assert below(Path("outputs")) == [Path("outputs/linked/run")]
+
+
+def test_a_name_that_no_file_can_have_is_refused():
+    with pytest.raises(UserError, match=r"^x{79}…: cannot be read \(File name too long\)"):
+        load("x" * 5000)

@@ -116,8 +116,13 @@ class Method:
         return {}
 
     def state(self) -> Mapping[str, Tensor]:
-        """What steps change; a resumed run copies into these tensors what they were."""
+        """What steps change."""
         return {name: getattr(self, name) for name in self.saved}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Copy a `state` into these tensors; called after `start`."""
+        for name, tensor in self.state().items():
+            tensor.copy_(state[name])
 
     def vectors(self) -> Tensor:
         """(V, d) float32, after the last step."""
