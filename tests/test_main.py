@@ -1,8 +1,7 @@
-"""``python -m lmzoo``: the list of commands, and completion for shells."""
+"""``python -m lmzoo``: the list of commands."""
 
 import importlib
 import sys
-from pathlib import Path
 
 import pytest
 from command_line import ROOT, command
@@ -41,26 +40,3 @@ def test_a_command_starts_without_its_name(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "argv", ["lmzoo", "pairs", "--help"])
     __main__.run()
     assert (started, sys.argv) == (["lmzoo.commands.pairs"], ["lmzoo", "--help"])
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("lmzoo tr", {"train", "score"}),
-        ("lmzoo train model=ls", {"model=lstm"}),
-        ("lmzoo train model=ngram model.or", {"model.order="}),
-        ("lmzoo score out", set()),
-    ],
-)
-def test_a_shell_completes(line: str, expected: set[str], folder: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("COMP_LINE", line)
-    done = command("-sc", "query=bash", main=__main__.main)
-    assert done.code == 0, done
-    assert set(done.out.split()) >= expected
-    assert bool(done.out.split()) == bool(expected)
-
-
-def test_a_shell_gets_the_script_of_completion(monkeypatch: pytest.MonkeyPatch):
-    for words in (["-sc", "install=bash"], ["train", "-sc", "install=bash"]):
-        monkeypatch.setenv("COMP_LINE", "lmzoo train ")
-        assert "hydra_bash_completion" in command(*words, main=__main__.main).out

@@ -13,9 +13,7 @@ from lmzoo.core.options import Options, Source, configured
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.lines import by_line
 from lmzoo.corpus.vocabulary import EOS_ID
-from lmzoo.models.combined.chains import ChainMixture, chain_of
 from lmzoo.models.combined.trained import CompositeModel
-from lmzoo.protocol.abilities import HiddenChain
 from lmzoo.protocol.model import LanguageModel, State, models
 from lmzoo.protocol.perplexity import text_logprobs
 from lmzoo.protocol.state_dict import sized_by_estimate
@@ -121,12 +119,6 @@ class Mixture(CompositeModel):
         _, weights = self._mix(chosen[:, None], tokens[:, None], weights)
         steps = zip(self.components, _split_parts(rest, self.begun), strict=True)
         return weights, *itertools.chain.from_iterable(model.end_step(tokens, inner) for model, inner in steps)
-
-    def hidden_chain(self) -> HiddenChain:
-        """See `lmzoo.protocol.abilities.HasChain`: of a mixture per sentence, the union of its models' chains."""
-        if self.per == "token":
-            raise UserError("a mixture per token is no hidden Markov model", "one with model.per=sentence is")
-        return ChainMixture([chain_of(model, "a model of the mixture") for model in self.components], self.weights)
 
     @property
     def window_tokens(self) -> int:
