@@ -13,7 +13,7 @@ from torch import Tensor
 from lmzoo.core.errors import UserError, error_location
 from lmzoo.corpus import EOS_ID, Corpus, load_corpus
 from lmzoo.protocol.model import LanguageModel, State, num_parameters
-from lmzoo.protocol.perplexity import check_predictions
+from lmzoo.protocol.perplexity import check_predictions, largest_difference
 from lmzoo.runs.loading import load_sources
 
 ROWS, COLUMNS = 3, 20
@@ -283,5 +283,4 @@ def _same(found: Tensor, expected: Tensor, what: str, advice: str, atol: float =
     if found.shape != expected.shape:
         raise UserError(f"{what} have shapes {tuple(found.shape)} and {tuple(expected.shape)}", advice)
     if not torch.allclose(found, expected, atol=atol, rtol=0):
-        most = float((found - expected).abs().nan_to_num(0, torch.inf).max())  # NaN: p = 0 in both
-        raise UserError(f"{what} differ by up to {most:.3g} nats", advice)
+        raise UserError(f"{what} differ by up to {largest_difference(found, expected):.3g} nats", advice)

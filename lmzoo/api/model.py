@@ -119,7 +119,7 @@ class Loaded(Predictor):
                 have their surprisal in ``context + " " + text``, with `<eos>` for each line feed. So end it with a
                 line feed where the line is a sentence of its own. A model that reads each sentence by itself, as
                 n-grams and runs of corpus.context=sentence do, is affected by what follows the last line feed alone.
-            tokenize: ``words`` or ``ptb``, the tokenizer of plain text, if words are not separated by spaces.
+            tokenize: ``words``, ``treebank`` or ``ptb``, the tokenizer of text whose words spaces do not separate.
             condition: as in `score`.
 
         Raises: UserError for a text that is not one line, a word that a vocabulary without `<unk>` does not have, and a

@@ -57,8 +57,7 @@ class CommandParser(argparse.ArgumentParser):
             options = {"prog": f"lmzoo {command}", "description": COMMANDS[command] + about, "epilog": examples}
         super().__init__(**options)
 
-    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return super().parse_intermixed_args(args, namespace)
+    parse_args = argparse.ArgumentParser.parse_intermixed_args  # pyright: ignore[reportAssignmentType]
 
     def error(self, message: str) -> NoReturn:
         message = re.sub(r"^argument (\S+): (.*) must be ", r"\1 \2: must be ", message, flags=re.DOTALL)
@@ -104,7 +103,8 @@ class CommandParser(argparse.ArgumentParser):
             "--tokenize",
             choices=sorted(TOKENIZERS),
             help="tokenizer for raw text; ptb: small letters without punctuation, as language models read Penn "
-            "Treebank; treebank: with both, as its annotation has them (default: words are separated by spaces)",
+            "Treebank; treebank: keeps both, as the annotated Penn Treebank does (default: words are separated by "
+            "spaces)",
         )
 
 

@@ -68,7 +68,9 @@ def run_hydra(job: Job, config_name: str, line: Sequence[str] | None = None) -> 
     load_plugins_of(arguments.overrides)
     fill_groups(folders)
     names = _Names()
-    ours = not (arguments.config_path or arguments.config_name or arguments.shell_completion)
+    if arguments.shell_completion:
+        raise UserError("--shell-completion: is not supported", "leave it out")
+    ours = not (arguments.config_path or arguments.config_name)
     if ours:
         arguments.overrides[:0] = model_of_source(arguments.overrides, folders, names.__getitem__)
         check_choices(arguments.overrides, config_name, bool(arguments.multirun or arguments.cfg), folders)

@@ -176,9 +176,9 @@ def parse(argument: str) -> Override:
         return OverridesParser.create().parse_overrides([argument])[0]
     except (HydraException, ValueError):  # ValueError: an integer with too many digits
         key, _, value = argument.partition("=")
-        advice = f"quote it, in the shell's quotes too: '{shortened(key)}=\"{shortened(value)}\"'"
-        if value[:1] in ("", "[", "{", '"', "'"):
-            advice = "quote special characters in it, also for the shell: 'key=\"value\"'"
+        advice = "quote special characters, also for the shell: 'key=\"value\"'"
+        if re.fullmatch(r"\w+(\.\w+)*", key) and not re.search(r"['\"\\]|^[\[{]|^$", value):
+            advice = f"quote it, in the shell's quotes too: '{key}=\"{value}\"'"
         if value[:1] == "~":
             advice = "write $HOME for ~, which the shell does not expand here"
         raise UserError(f"'{shortened(argument)}': cannot be read", advice) from None

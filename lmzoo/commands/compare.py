@@ -173,7 +173,8 @@ def compare_sentence(
         vocabularies.append(vocabulary)
         cuts.append(line.words)
         read[str(folder)] = Surprisal((0.0 - line.logprobs / math.log(2)).numpy(), line.known.numpy())
-    warn(vocabulary_warning(vocabularies))
+    if not all(each.known.all() for each in read.values()):
+        warn(vocabulary_warning(vocabularies))
     words = cuts[0]
     if any(cut != words for cut in cuts):
         if not (words := sentence.split()):

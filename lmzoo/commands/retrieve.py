@@ -41,7 +41,7 @@ def main() -> int:
     parser.add_argument("documents", type=Path, help="a file in one of these formats")
     parser.add_argument("queries", type=Path, help="a file, likewise")
     parser.add_file("--qrels", "relevance judgements in TREC, BEIR or Cranfield format: print measures")
-    parser.add_file("--run", "write a TREC run file (default: print it, without --qrels)")
+    parser.add_file("--run", "write a TREC run file; without --run and --qrels it is printed")
     for name, (default, what) in OPTIONS.items():
         parser.add_argument(
             _flag(name), dest=name, nargs="+", type=type(default), default=[default],

@@ -73,5 +73,5 @@ def sentences(labeller: Labeller, task: Task, arguments: argparse.Namespace) -> 
     words = [word for sentence in text.sentences for word in sentence.words]
     if not arguments.tokenize and len(stuck := with_punctuation(words)) > PROSE * len(words):
         warn(f"{arguments.text}: {len(stuck):,} of {len(words):,} words have punctuation attached to them, such as "
-             f"'{stuck[0]}'; --tokenize words separates it")  # fmt: skip
+             f"'{stuck[0]}'; --tokenize treebank separates it")  # fmt: skip
     return text

@@ -20,10 +20,10 @@ from lmzoo.core.files import atomic_stream, read_pieces, sha256, text_blocks
 from lmzoo.core.progress import MB, Bar
 from lmzoo.corpus.form import Form
 from lmzoo.corpus.subwords import Kind, Subwords, learn_subwords
-from lmzoo.corpus.tokenizer import NUMBER, PTB, TREEBANK, WORDS
+from lmzoo.corpus.tokenizer import NUMBER, PATTERNS
 from lmzoo.corpus.vocabulary import UNK, Lexicon, Vocabulary
 
-RULES = [9, PTB.pattern, NUMBER.pattern, TREEBANK.pattern, WORDS.pattern]
+RULES = [9, NUMBER.pattern, *(pattern.pattern for pattern in PATTERNS.values())]
 """Part of the cache key: a version, to increase whenever encoding or the file format changes, and the tokenizers."""
 
 SETTLED = 2.0
@@ -43,10 +43,9 @@ class Limits(NamedTuple):
     max_size: int | None
     unknown: bool
 
-    @property
-    def closed(self) -> bool:
-        """Whether a word that train lacks is an error, also where `<unk>` is a word of train."""
-        return self == (1, None, False)
+    def closed(self, words: int) -> bool:
+        """Whether they leave out none of so many words of train; other words are errors then, even beside `<unk>`."""
+        return self.min_count == 1 and not self.unknown and (self.max_size is None or words < self.max_size)
 
 
 class Checksums(NamedTuple):

@@ -250,7 +250,7 @@ def _from_files(
         form = words.form
     train = encoded(files["train"], sums["train"], form, words)
     vocabulary = Vocabulary(train.words, form)
-    others = Vocabulary(train.words, form, closed=isinstance(words, Limits) and words.closed)
+    others = Vocabulary(train.words, form, closed=isinstance(words, Limits) and words.closed(len(train.words)))
     parts = {split: train if split == "train" else encoded(files[split], sums[split], form, others)
              for split in files}  # fmt: skip
     sha256s = {split: part.sha256 for split, part in parts.items()}
@@ -272,7 +272,7 @@ def _labelled(
         sha256s[split] = sha256(b"".join(data for _, data in read))
         of_files[split] = [sha256(data) for _, data in read]
         texts[split] = [(name, checked_text(data, name).removesuffix(b"\n") + b"\n") for name, data in read]
-    own, closed = (None, words.closed) if isinstance(words, Limits) else (words, False)
+    own, closed = None if isinstance(words, Limits) else words, False
     texts, labels, conditions = without_labels(texts, own.conditions if own else [])
     if form.of_pieces and isinstance(words, Limits):
         lines = (form.cleaned(line) for _, data in texts["train"] for line in data.decode().split("\n"))
@@ -282,7 +282,8 @@ def _labelled(
         lexicon = Lexicon(form)
         for where, data in texts["train"]:
             lexicon.encode(data, where)
-        words = lexicon.ranked(*words)
+        limits, words = words, lexicon.ranked(*words)
+        closed = limits.closed(len(words))
     corpus = _encode(
         name, context, Vocabulary(words.words, words.form, labels, closed), texts, sha256s,
         fixed=own is not None or form.of_pieces, conditions=conditions, of_files=of_files,

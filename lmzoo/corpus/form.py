@@ -29,8 +29,9 @@ class FormOptions(Options):
     lower: bool = False
     """whether to convert to lower case first."""
     tokenizer: Tokenizer | None = None
-    """tokenizer for raw text. words: separates words and punctuation only; ptb: as Penn Treebank was prepared, in lower
-    case, without punctuation, and N for numbers. None: no tokenization."""
+    """tokenizer for raw text. words: separates words and punctuation only; treebank: splits didn't into did n't, too,
+    as the annotated Penn Treebank does; ptb: as language models read it, in lower case, without punctuation, and N for
+    numbers. None: no tokenization."""
     reverse: bool = False
     """whether each line is reversed, so that a model predicts a word from those after it: a backward language model,
     SRILM's ``-reverse``."""

@@ -40,9 +40,11 @@ class SplitFiles(NamedTuple):
             problem = error.problem
             for part, (file, before) in self.parts.items():
                 if (rest := problem.removeprefix(str(part))) != problem:
-                    if before and not re.match("[,:] line ", rest):
-                        rest = f", the lines from {before + 1}{rest}"
-                    rest = re.sub(r"(?<=\bline )\d+", lambda line, n=before: str(int(line[0]) + n), rest, count=1)
+                    rest, lines = re.subn(
+                        r"(?<=\bline )\d+", lambda line, n=before: str(int(line[0]) + n), rest, count=1
+                    )
+                    if before and not lines:
+                        rest = f", from line {before + 1} on{rest}"
                     raise UserError(f"{file}{re.sub(r', byte [0-9]+', '', rest)}", error.advice) from None
             raise
 

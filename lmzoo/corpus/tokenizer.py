@@ -21,21 +21,20 @@ def _with_marks(letter: str) -> str:
 
 ALPHANUMERIC, _WORD = _with_marks(r"[^\W_]"), _with_marks(r"\w")
 """Letters and digits side by side; these and _."""
-PTB = re.compile(
+_CUT = (
     r"<unk>|n't|'(?:s|re|ve|ll|d|m)\b|[$#&]|(?:[a-z]\.){2,}"
     r"|(?:mr|mrs|ms|messrs|dr|prof|rev|sen|rep|gov|gen|jr|sr|st|inc|corp|co|ltd|vs"
     r"|jan|feb|aug|sept|oct|nov|dec)\.(?!\w)"
     r"|can(?=not\b)|g(?:on(?=na\b)|ot(?=ta\b)|im(?=me\b))|wan(?=na\b)|lem(?=me\b)"  # can not, gon na, got ta, gim me
-    rf"|N|[^\W_]+?(?=n't\b)|{ALPHANUMERIC}(?:[-/&.]{ALPHANUMERIC})*"
+    rf"|[^\W_]+?(?=n't\b)|{ALPHANUMERIC}(?:[-/&.]{ALPHANUMERIC})*"
 )
+PTB = re.compile(rf"N|{_CUT}")
 NUMBER = re.compile(r"(?<![\w-])\d[\d,.]*(?<![,.])(?![\w-])|%")
 STUCK, PROSE = ".,;:!?\"'“”‘’()…", 0.05
 """Signs of punctuation, and the share of words that are stuck to them in raw prose, at least."""
-TREEBANK = re.compile(
-    rf"\d+(?:[.,]\d+)+(?!\w)|[^\W\d_]'(?!(?:s|re|ve|ll|d|m)\b){ALPHANUMERIC}|{PTB.pattern}|\.{{2,}}|--|\S",
-    re.IGNORECASE,
-)
+TREEBANK = re.compile(rf"(?i)\d+(?:[.,]\d+)+(?!\w)|[^\W_]'(?!(?:s|re|ve|ll|d|m)\b){ALPHANUMERIC}|{_CUT}|\.{{2,}}|--|\S")
 WORDS = re.compile(rf"<unk>|\d+(?:[.,]\d+)+(?!\w)|{_WORD}(?:['’-]{_WORD})*|[^\w\s]")
+PATTERNS = {"ptb": PTB, "treebank": TREEBANK, "words": WORDS}
 
 
 def ptb(line: str) -> str:
@@ -77,7 +76,7 @@ def traced(text: str, places: Places, tokenizer: str) -> tuple[str, Places]:
     if tokenizer == "treebank":
         text = text.replace("’", "'")
     words, kept = [], Places()
-    for match in {"ptb": PTB, "treebank": TREEBANK, "words": WORDS}[tokenizer].finditer(text):
+    for match in PATTERNS[tokenizer].finditer(text):
         words.append(match[0])
         of_word = places[match.start() : match.end()]
         kept += [*of_word, (of_word[-1][1], of_word[-1][1])]  # and of the space behind it

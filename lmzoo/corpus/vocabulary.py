@@ -184,8 +184,8 @@ class Vocabulary:
             return UserError(f"{problem} but in another Unicode normal form", "normalize the texts")
         return UnknownWordError(
             problem if UNK in self.index else f"{problem}, which has no {UNK}",
-            f"replace it, or train with corpus.unknown=true, which adds {UNK}, or corpus.min_count=2, which makes "
-            "rare words of train unknown",
+            f"replace it, or train with corpus.unknown=true, which reads such words as {UNK}, or corpus.min_count=2, "
+            "which makes rare words of train unknown",
         )
 
     @property

@@ -6,7 +6,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.corpus import EOS, Vocabulary
 from lmzoo.corpus.form import character
 from lmzoo.corpus.subwords import BEGIN, BYTES, Subwords
-from lmzoo.corpus.tokenizer import NUMBER, PTB, WORDS
+from lmzoo.corpus.tokenizer import NUMBER, PATTERNS
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
 from lmzoo.huggingface.extra import imported
 
@@ -25,11 +25,12 @@ def tokenizer(vocabulary: Vocabulary) -> Any:
     normalize, pre, decoders = t.normalizers, t.pre_tokenizers, t.decoders
     sigma = normalize.Replace(t.Regex(r"(?<=\p{L})Σ(?!\p{L})"), "ς")  # as Python has it at the end of a word
     steps = [sigma, normalize.Lowercase()] if form.lower or form.tokenizer == "ptb" else []
+    if form.tokenizer in ("ptb", "treebank"):
+        steps.append(normalize.Replace("’", "'"))
     if form.tokenizer == "ptb":
-        steps += [normalize.Replace("’", "'"), normalize.Replace(t.Regex(_oniguruma(NUMBER.pattern)), "N")]
+        steps.append(normalize.Replace(t.Regex(_oniguruma(NUMBER.pattern)), "N"))
     if form.tokenizer:
-        words = {"ptb": PTB, "words": WORDS}[form.tokenizer]
-        split = pre.Split(t.Regex(_oniguruma(words.pattern)), "removed", invert=True)
+        split = pre.Split(t.Regex(_oniguruma(PATTERNS[form.tokenizer].pattern)), "removed", invert=True)
     else:
         split = pre.WhitespaceSplit() if form.spaced else pre.Split(t.Regex("(?m)."), "isolated")
     if form.pieces:

@@ -98,8 +98,8 @@ class Labeller(Saved, ABC):
         epoch: the number of steps per epoch.
         checked: whether the model is evaluated on valid after each epoch and the best one saved, not the last.
         any_device: whether it supports all devices, not only CPUs.
-        device: set before `start`, like the next two.
-        open_model, open_labeller: load what an option names: a language model; a labeller for the same task.
+        device, open_model, open_labeller: set before `start`; the last two load what an option names, a language model,
+            or a labeller for the same task.
     """
 
     kind: LabelKind = "words"

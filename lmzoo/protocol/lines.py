@@ -129,7 +129,7 @@ def file_parts(
 
 def vocabulary_warning(vocabularies: Iterable[Vocabulary]) -> str | None:
     """Warn that models of words know different ones, so that figures of one text are not comparable; None if not."""
-    different = {tuple(each.words) for each in vocabularies if each.form.of_words and UNK in each.index}
+    different = {frozenset(each.words) for each in vocabularies if each.form.of_words and UNK in each.index}
     if len(different) < 2:
         return None
     return f"the runs have different vocabularies; one with fewer words reads more as {UNK}, which lowers its figures"
@@ -140,11 +140,12 @@ def form_warning(vocabulary: Vocabulary, text: bytes, tokens: Tensor, where: str
     forms: dict[str, Callable[[str], str]] = {
         "in small letters; write it in these": str.lower,
         "in capitals; write it in these": str.upper,
-        "without punctuation; separate it from words, as lmzoo score --tokenize words does": words,
-        "in small letters without punctuation; lmzoo score --tokenize ptb writes them so": ptb,
     }
-    if vocabulary.form.tokenizer:  # which is not followed by another
-        forms = {form: change for form, change in forms.items() if change in (str.lower, str.upper)}
+    if not vocabulary.form.tokenizer:
+        forms |= {
+            "without punctuation; separate it from words, as lmzoo score --tokenize words does": words,
+            "in small letters without punctuation; lmzoo score --tokenize ptb writes them so": ptb,
+        }
     unk, lines = vocabulary.index.get(UNK, -1), text.decode().split("\n")
     if (unknown := int((tokens == unk).sum())) > len(tokens) // 10:
         for form, change in forms.items():

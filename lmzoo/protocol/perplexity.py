@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from lmzoo.core import ranks
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, one_line
 from lmzoo.core.progress import tracked
 from lmzoo.corpus import Context
 from lmzoo.corpus.lines import line_numbers
@@ -89,14 +89,21 @@ def validated(logprobs: Tensor, where: object) -> Tensor:
 
 
 @torch.no_grad()
-def check_saved(model: LanguageModel, other: LanguageModel, tokens: Tensor) -> None:
-    """Raise a UserError if a new model that loads the state_dict of one gives (B, T) tokens another log p."""
-    other.to(model.device).eval().load_state_dict(model.state_dict())
-    tokens = tokens.to(model.device)
+def check_saved(model: LanguageModel, other: LanguageModel, tokens: Tensor, atol: float) -> None:
+    """Raise a UserError if a new model cannot load the state_dict of one, or gives (B, T) tokens another log p then."""
+    advice = "register all that estimate sets as a parameter, or as a buffer that has its shape from the beginning"
+    try:
+        other.to(model.device).eval().load_state_dict(model.state_dict())
+    except RuntimeError as error:
+        raise UserError(f"cannot load its state_dict ({one_line(error)})", advice) from None
     found, expected = (each(tokens, each.initial_state(len(tokens)))[0] for each in (other, model))
-    if not torch.equal(found, expected):
-        advice = "register all that estimate sets, as a parameter or a buffer"
+    if not torch.allclose(found, expected, atol=atol, rtol=0):
         raise UserError("loaded from its state_dict, it gives other probabilities", advice)
+
+
+def largest_difference(a: Tensor, b: Tensor) -> float:
+    """The largest |a - b|; that of equal infinite values is 0."""
+    return float((a - b).abs().masked_fill(a == b, 0).max())
 
 
 @torch.no_grad()
@@ -117,7 +124,7 @@ def check_predictions(model: LanguageModel, tokens: Tensor, atol: float) -> None
             worst = float(sums[(sums - 1).abs().argmax()])
             raise UserError(f"probabilities sum to {worst:.6g}", "normalise over words, such as by log_softmax")
         if not torch.allclose(score, own := logprobs.gather(1, word), atol=atol, rtol=0):
-            most = (score - own).abs().nan_to_num(0, torch.inf).max()  # NaN: p = 0 in both
+            most = largest_difference(score, own)
             raise UserError(f"predict and forward differ by up to {most:.3g} nats", advice)
         state = model(word, state)[1]
 

@@ -32,7 +32,8 @@ def analysis(stop: Iterable[str], stem: Callable[[str], str]) -> Callable[[str],
     """A function from a text to its words. A word is letters and digits side by side; stop words go before stemming."""
     stopped, stemmed, pattern = frozenset(stop), cache(stem), re.compile(ALPHANUMERIC)
     if cut := sorted(word for word in stopped if not pattern.fullmatch(word)):
-        log.warning("%d stop words are not letters and digits alone, so no word is one, such as %s", len(cut), cut[0])
+        what = "%d stop words have no effect, as they have other characters than letters and digits, such as %s"
+        log.warning(what, len(cut), cut[0])
 
     def words(text: str) -> list[str]:
         found = pattern.findall(unicodedata.normalize("NFC", text.lower()))

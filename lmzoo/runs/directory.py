@@ -232,7 +232,7 @@ class Run(Files):
             if not self.path.exists():
                 meant, reason = nearest(self.path), "there is no such folder"
             elif self.path.is_file():
-                arpa = "" if holds_arpa(self.path) else r" without the line \data\ of an ARPA file"
+                arpa = "" if holds_arpa(self.path) else ", and not in ARPA format"
                 reason = f"it is a file{arpa}"
             raise UserError(
                 f"{self.path}: not a run directory ({reason}{f'; is it {meant}?' if meant else ''})",

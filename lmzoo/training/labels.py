@@ -61,10 +61,6 @@ def learner_of(labeller: Labeller) -> Labeller | NetworkDescent:
     return NetworkDescent(labeller) if isinstance(labeller, NetworkLabeller) else labeller
 
 
-UNITS = {"words": "sentences", "text": "texts", "tree": "trees"}
-"""What is read, by the unit of labels."""
-
-
 class Learning(SteppedLearner[Labeller]):
     """Train a labeller; if its ``checked`` is true, evaluate it on valid after each epoch and save the best."""
 
@@ -93,12 +89,14 @@ class Learning(SteppedLearner[Labeller]):
     def describe(self) -> Iterator[str]:
         yield from super().describe()
         labels = {label for sentence in self.train for label in sentence.labels}
-        texts = f"{len(self.train):,} {UNITS[self.model.kind]}"
-        size = f"{texts} of {self.text_tokens:,} words, {pluralize(len(labels), 'label')}"
-        for split in [split for split in self.texts if split != "train"]:
-            words = [word for sentence in self.texts[split].sentences for word in sentence.words]
-            unknown = sum(word not in self.known_words for word in words) / len(words)
-            size += f"; train lacks {100 * unknown:.1f}% of the words of {split}"
+        noun = {"words": "sentence", "text": "text", "tree": "tree"}[self.model.kind]
+        counts = (len(self.train), noun), (self.text_tokens, "word"), (len(labels), "label")
+        size = ", ".join(pluralize(*count) for count in counts)
+        for split, text in self.texts.items():
+            if split != "train":
+                words = [word for sentence in text.sentences for word in sentence.words]
+                unknown = sum(word not in self.known_words for word in words) / len(words)
+                size += f"; train lacks {100 * unknown:.1f}% of the words of {split}"
         yield size
         yield from dict.fromkeys(self.task.notes)
 

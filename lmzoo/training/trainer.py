@@ -218,8 +218,10 @@ class Trainer(Loop):
         model, valid = self.model, self.corpus.splits["valid"][None, :8]
         if is_plugin(type(model)) and not (model.whole_sentences or model.open_vocabulary):
             with evaluating(model), error_prefix(type(model).__name__):
-                check_predictions(model, valid.to(model.device).long(), ROUNDED)
-                check_saved(model, build_model(self.run.config()["model"], self.corpus.vocabulary), valid.long())
+                check_predictions(model, tokens := valid.to(model.device).long(), ROUNDED)
+                with torch.random.fork_rng(devices=[]):  # leave the random state as without the second model
+                    other = build_model(self.run.config()["model"], self.corpus.vocabulary)
+                check_saved(model, other, tokens, ROUNDED)
         self._seed_other_ranks()
         if self.descent is not None:
             self.descent.begin()

@@ -41,7 +41,7 @@ def test_plain_sentences_are_labelled_as_their_columns_are(labelled: Path):
     assert not done.err
     warned = command("r", "plain.txt", "--text", main=tag.main)
     problem = "plain.txt: 2 of 5 words have punctuation attached to them, such as 'walk,'"
-    assert warned.err == f"warning: {problem}; --tokenize words separates it\n"
+    assert warned.err == f"warning: {problem}; --tokenize treebank separates it\n"
     small = command("r", "plain.txt", "--text", "--tokenize", "ptb", main=tag.main)
     assert small.err.startswith("warning: --tokenize ptb: drops the capitals, numbers and punctuation")
     Path("mr.txt").write_text("pos\ta good film\nneg\ta bad film\n")

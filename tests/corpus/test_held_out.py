@@ -122,7 +122,7 @@ def test_mistakes(cache: Path):
     for wrong, told in (
         ("empty", "empty: empty; it needs at least one line of text"),
         ("returns", "returns: line 1 has a carriage return inside"),
-        ("blank_end", "blank_end, the lines from 20: empty; it needs at least one line of text"),
+        ("blank_end", "blank_end, from line 20 on: empty; it needs at least one line of text"),
         ("table.CSV.gz", r"table\.CSV\.gz: is a table, by its suffix"),
     ):
         with pytest.raises(UserError, match=told):

@@ -6,6 +6,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.form import Form
 from lmzoo.corpus.subwords import learn_subwords
+from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.huggingface.tokenizer import tokenizer
 
 pytest.importorskip("tokenizers")
@@ -74,7 +75,7 @@ def encoded(vocabulary: Vocabulary) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"lower": True}, {"tokenizer": "ptb"}, {"tokenizer": "words"}, {"tokenizer": "words", "lower": True}],
+    [{}, {"lower": True}, {"tokenizer": "words", "lower": True}, *({"tokenizer": name} for name in TOKENIZERS)],
 )
 def test_words(options: dict):
     encoded(Vocabulary(["<eos>", *WORDS], Form(**options)))

@@ -99,7 +99,7 @@ def test_other_files_are_refused():
     with pytest.raises(UserError, match="text: neither an ARPA file nor one of word vectors"):
         lmzoo.load("text")
     assert (
-        r"text: not a run directory (it is a file without the line \data\ of an ARPA file)"
+        "text: not a run directory (it is a file, and not in ARPA format)"
         in command("text", main=evaluate.main).refused()
     )
     Path("bad.arpa").write_text(ARPA.replace("-0.35", "0.35"))

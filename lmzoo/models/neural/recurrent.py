@@ -96,9 +96,9 @@ class Recurrent(Conditioned):
     The state is the last token, (B,), and then the memory of the cell: h, and c in an LSTM, (B, layers, hidden) each,
     or what a `Stack` has; and then the condition of a `Conditioned` model.
 
-    Raises: UserError for tied embeddings of another size than the last layer, for an only layer of two sizes, for more
-        classes than words, for classes where softmaxes are mixed, and for recurrent weights of gates that begin as
-        those of states.
+    Raises: UserError for tied embeddings of another size than the last layer, for one layer whose ``last`` is not
+        ``hidden``, for more classes than words, for classes where softmaxes are mixed, and for recurrent weights of
+        gates that begin as those of states.
     """
 
     autocast = True

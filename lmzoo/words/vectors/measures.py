@@ -58,7 +58,7 @@ class Pairs:
             if first and second and NUMBER.fullmatch(score):
                 pairs.append((first.lower(), second.lower()))
                 judged.append(float(score))
-            elif number == 1 and score[:1].isalpha():
+            elif number == 1 and re.match(r"[^\d.+-]", score):
                 log.warning("%s: its first line is read as a header", file)
             else:
                 what = f"'{shortened(line, 40)}' is not two words and a number"

@@ -93,6 +93,7 @@ def test_a_line_of_headings_is_left_out_with_a_warning(tmp_path: Path, caplog: p
     for text in (
         "Word 1,Word 2,Human (mean)\nlove,sex,6.77\n",
         "word1,word2,score1\nlove,sex,6.77\n",
+        "a,b,(mean)\nlove,sex,6.77\n",
         "word1\tword2\tPOS\tSimLex999\nlove\tsex\tA\t6.77\n",
     ):
         caplog.clear()
