@@ -3,7 +3,6 @@
 from lmzoo.models.combined.cache import Cache
 from lmzoo.models.combined.dynamic import Dynamic
 from lmzoo.models.combined.mixture import Mixture
-from lmzoo.models.combined.tempered import Tempered
 from lmzoo.models.combined.whole_sentence import WholeSentence
 from lmzoo.models.hmm.hmm import HMM
 from lmzoo.models.hmm.lowrank_hmm import LowRankHMM

@@ -45,7 +45,6 @@ LINES = {
     "hmm of clusters": [*TEXT, *QUICK, "model=hmm", "model.states=4", "model.iterations=1", "model.begin=clusters"],
     "lbfgs": [*TEXT, *QUICK, "model=loglinear", "model.order=2", "model.max_iterations=3"],
     "cache": [*TEXT, *QUICK, "model=cache", "model.run=base"],
-    "tempered": [*TEXT, *QUICK, "model=tempered", "model.run=base"],
     "mixture": [*TEXT, *QUICK, "model=mixture", "model.runs=[base]"],
     "arpa": ["corpus=text", "corpus.train=words.txt", "corpus.valid=words.txt", "model=arpa", "model.path=words.arpa"],
     "text": ["corpus=text", "corpus.train=words.txt", "corpus.valid=words.txt", "model=ngram", "model.order=2"],
