@@ -37,6 +37,10 @@ from lmzoo.runs.results import perplexities
 log = logging.getLogger(__name__)
 
 
+BITS = 1 / math.log(2)
+"""In a nat."""
+
+
 @dataclass(frozen=True, repr=False)
 class Loaded(Predictor):
     """A trained model, its vocabulary, and what one asks of them.
@@ -134,7 +138,7 @@ class Loaded(Predictor):
         if context is None and (len(texts) != 1 or self.vocabulary.conditions):
             for group in self._groups(tokenized(self, texts, tokenize), condition):
                 known, begin = group.known.tolist(), 0
-                surprisals = [0.0 - p / math.log(2) for p in group.logprobs.tolist()]
+                surprisals = [0.0 - p * BITS for p in group.logprobs.tolist()]
                 for words in group.words:
                     end = begin + len(words)
                     add(words, surprisals[begin:end], known[begin:end])
@@ -144,7 +148,7 @@ class Loaded(Predictor):
             read = Texts.read(self, texts, context, tokenize)
             known_of_all = self._known
             for words, tokens, logprobs in zip(read.words(), read.ordered(read.tokens), read.logprobs(), strict=True):
-                bits = [0.0 - p / math.log(2) for p in logprobs.tolist()]
+                bits = [0.0 - p * BITS for p in logprobs.tolist()]
                 add(words, bits, known_of_all[tokens].tolist())
         return found[0] if isinstance(text, str) else found
 

@@ -78,6 +78,7 @@ class Learning(Learner):
             optimizer, schedule = options.optimizer, options.schedule
             descent = Descent(model, self.corpus, chosen, optimizer=optimizer, schedule=schedule, seed=options.seed)
         self.trainer = Trainer(model, self.corpus, self.run, chosen, descent, self.show)
+        self.trainer.new_model = lambda: build_model(options.model, self.corpus.vocabulary)
         if takes_steps(options.model) != learns:
             having = "parameters" if learns else "no parameters"
             problem = f"model={options.model['name']}: has {having}, and takes_steps is {not learns}"

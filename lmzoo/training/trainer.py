@@ -25,7 +25,7 @@ from lmzoo.corpus.windows import Window
 from lmzoo.protocol.model import LanguageModel, evaluating
 from lmzoo.protocol.perplexity import ROUNDED, check_predictions, check_saved, score
 from lmzoo.runs.directory import Run
-from lmzoo.runs.loading import build_model, load_sources, load_teacher, start_from
+from lmzoo.runs.loading import load_sources, load_teacher, start_from
 from lmzoo.runs.trainer_options import TrainerOptions
 from lmzoo.training.descent import Descent
 from lmzoo.training.loop import Loop, stop_signals
@@ -86,7 +86,12 @@ class Trainer(Loop):
     ``descent`` trains the parameters; None for a model without any.
     ``observe(progress, metrics)`` is called after every step with scalars tagged ``train/…``, and after every
     validation with ``perplexity/valid``.
+
+    Attributes:
+        new_model: makes another model of the same options, which must be able to load a plug-in's weights; None: none.
     """
+
+    new_model: Callable[[], LanguageModel] | None = None
 
     def __init__(
         self,
@@ -219,9 +224,10 @@ class Trainer(Loop):
         if is_plugin(type(model)) and not (model.whole_sentences or model.open_vocabulary):
             with evaluating(model), error_prefix(type(model).__name__):
                 check_predictions(model, tokens := valid.to(model.device).long(), ROUNDED)
-                with torch.random.fork_rng(devices=[]):  # leave the random state as without the second model
-                    other = build_model(self.run.config()["model"], self.corpus.vocabulary)
-                check_saved(model, other, tokens, ROUNDED)
+                if self.new_model is not None:
+                    with torch.random.fork_rng(devices=[]):  # leave the random state as without the second model
+                        other = self.new_model()
+                    check_saved(model, other, tokens, ROUNDED)
         self._seed_other_ranks()
         if self.descent is not None:
             self.descent.begin()

@@ -36,4 +36,4 @@ def test_a_model_needs_the_options_alone_that_are_unlike_the_defaults():
     model = LSTM(vocabulary_size=100, hidden=10)
     assert model.embedding.weight.shape == (100, 10)
     assert model.embedding.weight is model.output.weight
-    assert LSTM(100, hidden=10, last=6).embedding.weight.shape == (100, 6)
+    assert LSTM(100, hidden=10, last=6, layers=2).embedding.weight.shape == (100, 6)

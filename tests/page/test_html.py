@@ -172,7 +172,7 @@ def test_other_numbers():
 
 
 def test_gaps_have_bars_and_sentences():
-    found = data.Filled(-12.345, [[(EVIL, 0.75), ("dog", 0.25)], None], [(f"the {EVIL} dog", 0.5)], [])
+    found = data.Filled(-12.345, [[(EVIL, 0.75), ("dog", 0.25)], None], [(f"the {EVIL} dog", 0.5)])
     read = Read(html.filled(EVIL, found))
     assert "script" not in read.tags
     for part in ("log p = -12.35 nats", "gap 1", "gap 2", "any number of words", "75%", "50%"):

@@ -148,11 +148,11 @@ def test_a_damaged_run_directory(name: str, data: bytes, message: str, run: Path
         (lambda run: forget_a_weight(run / "best.pt"), "best.pt: not this model's weights ("),
         (
             add_to_corpus("tokenizer: 2147483647"),
-            "config.yaml: corpus.tokenizer=2147483647: must be one of ptb, words or",
+            "config.yaml: corpus.tokenizer=2147483647: must be one of ptb, treebank, words or",
         ),
         (
             add_to_corpus("tokenizer: [ptb]"),
-            "config.yaml: corpus.tokenizer=['ptb']: must be one of ptb, words or null; ",
+            "config.yaml: corpus.tokenizer=['ptb']: must be one of ptb, treebank, words or null; ",
         ),
         (add_to_corpus("unit: null"), "config.yaml: corpus.unit=null: must be one of word, char, bpe, unigram; "),
         (add_to_corpus("lower: {a: 1}"), "config.yaml: corpus.lower={'a': 1}: must be true or false; "),

@@ -73,7 +73,7 @@ def test_a_text_that_is_read_as_other_words_is_refused(tmp_path: Path, monkeypat
     [
         ("file", "run_dir=file: cannot be used (Not a directory); choose another"),
         ("file/run", "cannot be used (Not a directory); choose another"),
-        ("/proc/none/run", "/proc/none: cannot be written (No such file or directory)"),
+        ("/proc/none/run", "run_dir=/proc/none/run: cannot be made (No such file or directory)"),
         ("a" * 300, "cannot be used (File name too long); choose another"),
         ("full", "run_dir=full: contains other files and no run; choose another"),
     ],
