@@ -14,7 +14,7 @@ from tables import table
 
 HMMS = ("hmm", "lowrank_hmm", "neural_hmm", "twolevel_hmm", "vlhmm")
 
-TARGETS: Mapping[int, tuple[str, ...] | None] = {141: None, 116: HMMS, 100: None, 80: None, 75: None, 70: None, 60: None}
+TARGETS: Mapping[int, tuple[str, ...] | None] = {116: HMMS, **dict.fromkeys((141, 100, 80, 75, 70, 60))}
 """Perplexities of test to reach, and the models that may, None for all."""
 
 MACHINES = ("one core", "two cores", "a GPU")
