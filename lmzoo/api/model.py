@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ from lmzoo.api.frames import data_frame, word_columns
 from lmzoo.api.predictor import Predictor, warn
 from lmzoo.api.states import States, states
 from lmzoo.api.texts import Texts, tokenized
-from lmzoo.core.errors import UserError, error_prefix
+from lmzoo.core.errors import UserError, error_prefix, shortened
 from lmzoo.core.options import unfit
 from lmzoo.corpus import EOS_ID, Context
 from lmzoo.corpus.conditions import label_number
@@ -258,6 +258,6 @@ def _listed(text: str | Iterable[str]) -> list[str]:
     """A text, or several, as a list."""
     if isinstance(text, str):
         return [text]
-    if isinstance(text, bytes) or not isinstance(text, Iterable):
-        raise UserError(f"{text!r}: is neither a text nor a list of texts")
+    if isinstance(text, bytes | Mapping) or hasattr(text, "columns") or not isinstance(text, Iterable):  # a data frame
+        raise UserError(f"{shortened(' '.join(repr(text).split()))}: is neither a text nor a list of texts")
     return list(text)

@@ -117,7 +117,7 @@ def _all_scored(
             raise UserError(f"{of_words}: {path} assigns probabilities only to whole sentences", "leave it out")
         require_one_direction(path, words.form, first, vocabulary.form)
         if text.sha256.get(split) != own.sha256.get(split) or vocabulary.words != words.words:
-            raise UserError(f"{path}: is of another text, or other words, than {first}", "name those of one text")
+            raise UserError(f"{path}: reads another text, or other words, than {first}", "name those of one corpus")
         if len(text.splits[split]) != len(own.splits[split]):
             advice = "name those with the same trainer.first_tokens"
             raise UserError(f"{path}: reads more or less of {split} than {first}", advice)

@@ -184,7 +184,7 @@ def _rows(each: dict[str, _Opened], arguments: argparse.Namespace) -> Iterator[R
             yield {"run": name} | row
         if (first := first or words) != words:
             other = next(iter(each.values())).run.path
-            raise UserError(f"{opened.run.path}: has another vocabulary than {other}", "write a separate table")
+            raise UserError(f"{opened.run.path}: reads other words than {other}", "write a separate table")
         _conclude(opened, sums, "bits", arguments, f"{name}: " if len(each) > 1 else "")
 
 

@@ -217,8 +217,8 @@ def text(options: TextOptions) -> Corpus:
     of_files, sha256s = dict(corpus.of_files), dict(corpus.sha256)
     if parts.whole:
         of_files["train"] = [*of_files["train"], *parts.whole]
-    if options.reverse:  # a different text
-        sha256s |= {split: sha256(f"reversed {sha256s[split]}".encode()) for split in corpus.splits}
+    if changes := [(name, value) for name in ("lower", "tokenizer", "reverse") if (value := getattr(options, name))]:
+        sha256s |= {split: sha256(f"{changes} {sha256s[split]}".encode()) for split in corpus.splits}  # another text
     return replace(corpus, of_files=of_files, sha256=sha256s, notes=notes)
 
 

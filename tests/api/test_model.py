@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 import torch
 from command_line import SMALL, command
@@ -179,7 +180,7 @@ def test_mistakes(run: Path):
     for width in ("x", 2.5):
         with pytest.raises(UserError, match=r"width=.*: must be an integer"):
             lm.beam_search(width)
-    for text in (None, 3, b"the"):
+    for text in (None, 3, b"the", {"the": "value"}, pandas.DataFrame({"the": ["value"]})):
         with pytest.raises(UserError, match="is neither a text nor a list of texts"):
             lm.score(text)
     with pytest.raises(UserError, match="context=line: must be one of stream, sentence"):

@@ -158,7 +158,7 @@ def test_without_names_the_models_that_read_a_sentence_have_the_order_of_the_tab
 
 def test_models_of_different_texts_are_refused(runs: list[str], text: list[str], folder: Path):
     assert command(*text, *MODELS["ngram"], "corpus.seed=5", "device=cpu", "run_dir=other").code == 0
-    assert "other: is of another text" in look("--tokens", runs[0], "other").refused()
+    assert "other: reads another text" in look("--tokens", runs[0], "other").refused()
     assert "name both after --tokens" in look(runs[0], "--tokens", *runs).refused()
     assert "--split: is of --tokens; leave it out" in look(*runs, "--split", "valid").refused()
     assert "--seeds: is of the table of runs; " in look(*runs, "--sentence", "w1", "--seeds").refused()

@@ -144,7 +144,7 @@ def test_runs_in_one_table_read_the_same_words(run: Path, unigram: Path, tmp_pat
     table = ["--table", str(tmp_path / "t.csv")]
     refused = command(str(run), str(tmp_path / "chars"), several[-1], *table, main=score.main)
     assert refused.code == 2
-    assert f"{tmp_path / 'chars'}: has another vocabulary than {run}" in refused.err
+    assert f"{tmp_path / 'chars'}: reads other words than {run}" in refused.err
     assert not (tmp_path / "t.csv").exists()
 
 

@@ -19,6 +19,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus, Vocabulary, load_corpus
 from lmzoo.corpus.form import Form
 from lmzoo.corpus.tokenizer import TOKENIZERS
+from lmzoo.reports.comparison import collect, groups
 from lmzoo.runs.kinds import summary
 
 TEXT = "Ab a\tB.\r\n\n  aé <unk>\n"
@@ -202,6 +203,25 @@ def test_a_run_of_characters_prints_bits_and_reads_files_as_it_was_trained(run: 
     (tmp_path / "text").write_text("A  B.\n")
     rows = printed(command(run, str(tmp_path / "text"), "--json", main=score.main))
     assert [word["word"] for word in json.loads(rows)["words"]] == ["a", "<space>", "<space>", "b", ".", "<eos>"]
+
+
+def test_a_text_in_lower_case_is_another_text(tmp_path: Path):
+    """Two models of the same words, which read the same file as different ones, have no figures to compare."""
+    (tmp_path / "words").write_text("The\nthe\na\n<unk>\n")
+    (tmp_path / "text").write_text("The a\nthe A\n" * 9)
+    runs = [str(tmp_path / name) for name in ("as_written", "lower")]
+    text = ["corpus=text", f"corpus.train={tmp_path / 'text'}", f"corpus.valid={tmp_path / 'text'}"]
+    text += [f"corpus.vocabulary={tmp_path / 'words'}", "model=ngram", "model.order=1", "device=cpu"]
+    for run, option in zip(runs, ("corpus.lower=false", "corpus.lower=true"), strict=True):
+        assert command(*text, option, f"run_dir={run}").code == 0
+    refused = command("--tokens", *runs, "--split", "valid", main=compare.main).refused()
+    assert f"{runs[1]}: reads another text, or other words, than {runs[0]}" in refused
+    assert len(groups(collect(map(Path, runs))[0])) == 2
+    mixed = [word for word in text if not word.startswith("model")]
+    refused = command(
+        *mixed, "model=mixture", f"model.runs=[{runs[0]},{runs[1]}]", f"run_dir={tmp_path / 'm'}"
+    ).refused()
+    assert f"{runs[1]} has corpus.lower=true, and here it is false; choose another run" in refused
 
 
 def test_a_run_of_characters_generates_text_without_spaces_between(run: str):
