@@ -200,9 +200,10 @@ def inherited_options(settings: Mapping[str, Any], find: Callable[[str], str]) -
     def holder(group: str, option: str) -> str | None:
         """The folder with the configuration to inherit from, for an option that names a run."""
         source = renamed_value(settings.get(group, {}).get(option), find)
-        if not isinstance(source, str):
-            return None
-        return settings["run_dir"] if begun.get(f"{group}.{option}") == source else source
+        if source and begun.get(f"{group}.{option}") == source:
+            return settings["run_dir"]
+        first = source[0] if isinstance(source, list) and source else source
+        return first if isinstance(first, str) else None
 
     groups: dict[str, dict[str, Any]] = {}
     started_from, vocabulary = (holder(*source) for source in SOURCES)

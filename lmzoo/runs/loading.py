@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +64,30 @@ def load_sources(model: LanguageModel, corpus: Corpus) -> None:
         model.inherit([load_source(folder, corpus, option) for folder in folders])
 
 
-def start_from(model: LanguageModel, corpus: Corpus, folder: str, options: Mapping[str, Any]) -> None:
-    """Initialize a new model, built from ``options``, with the weights of a run, possibly of another text.
+def start_from(model: LanguageModel, corpus: Corpus, folders: str | Sequence[str], options: Mapping[str, Any]) -> None:
+    """Initialize a new model, built from ``options``, with the mean of the weights of runs, possibly of another text.
 
-    Raises: UserError as `load` does, and if the vocabulary or the shapes of weights differ.
+    Raises: UserError as `load` does, and if the vocabulary, the shapes of weights, or tensors of integers differ.
     """
+    folders = [folders] if isinstance(folders, str) else folders
+    states = [_initial_weights(model, corpus, folder, options) for folder in folders]
+    state = dict(states[0])
+    for name, first in state.items():
+        if isinstance(first, Tensor):
+            parts = torch.stack([each[name] for each in states])
+            if parts.is_floating_point():
+                state[name] = parts.mean(0, dtype=torch.float64).to(first.dtype)
+            elif bool((parts != first).any()):
+                raise UserError(f"trainer.from: {', '.join(folders)} differ in {name}", "name runs that share it")
+    model.load_state_dict(state)
+    mean = "the mean of " if len(folders) > 1 else ""
+    log.info("weights initialized from %s%s; optimizer and schedule start anew", mean, ", ".join(folders))
+    if isinstance(model, Conditioned):
+        Conditioned.estimate(model, corpus)  # p(c) of this corpus
+
+
+def _initial_weights(model: LanguageModel, corpus: Corpus, folder: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The state_dict of a run whose weights fit a model; see `start_from`."""
     source = load_source(folder, corpus, "trainer.from", same_text=False)
     theirs = source.model.state_dict()
     shapes, own = (
@@ -87,9 +106,7 @@ def start_from(model: LanguageModel, corpus: Corpus, folder: str, options: Mappi
             )
     if source.options["name"] != options["name"]:
         log.warning("%s is a run of model=%s, and here it is %s", folder, source.options["name"], options["name"])
-    model.load_state_dict(theirs)
-    if isinstance(model, Conditioned):
-        Conditioned.estimate(model, corpus)  # p(c) of this corpus
+    return theirs
 
 
 def load_teacher(model: LanguageModel, corpus: Corpus) -> None:
@@ -134,11 +151,14 @@ def load_source(folder: str, corpus: Corpus, option: str, same_text: bool = True
     run.
     """
     run, model, vocabulary = open_source_run(folder, option)
+    other_form = form_difference(folder, corpus.vocabulary.form)
     with error_prefix(option, "choose another run"):
         require_one_direction(folder, vocabulary.form, f"corpus {corpus.name}", corpus.vocabulary.form)
         changed = set(run.changed_splits(corpus)) if same_text else set[str]()
         if corpus.vocabulary.form.of_words:
             changed.discard("vocabulary")  # the words are compared below; pieces have scores, too
+        if other_form and changed - {"train", "vocabulary"}:
+            raise UserError(other_form)
         if changed - {"train"}:
             run.check_text(corpus)
     if "train" in changed:
@@ -151,6 +171,6 @@ def load_source(folder: str, corpus: Corpus, option: str, same_text: bool = True
         )
     if (context := run.config()["corpus"]["context"]) != corpus.context:
         log.warning("%s: was trained with corpus.context=%s, and here it is %s", folder, context, corpus.context)
-    if problem := form_difference(folder, corpus.vocabulary.form):
-        log.warning("%s", problem)
+    if other_form:
+        log.warning("%s", other_form)
     return Trained(folder, run.config()["model"], model)

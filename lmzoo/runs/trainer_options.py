@@ -1,5 +1,6 @@
 """The options of the training loop."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from lmzoo.core.options import BelowOne, Bounds, Count, Idle, NonNegative, Options, Size, Source
@@ -15,8 +16,9 @@ trainers = Registry("trainer")
 class TrainerOptions(Options):
     """The training loop."""
 
-    from_: Source | None = None
-    """a trained run to initialize the weights; optimizer and schedule start anew. None: none."""
+    from_: Source | Sequence[Source] | None = None
+    """a trained run to initialize the weights, or [several] for their mean (Izmailov et al. 2018); optimizer and
+    schedule start anew. None: none."""
     first_tokens: Size | None = None
     """number of tokens read from each split, up to the end of a line, also in later evaluations; None: all."""
     batch_size: Annotated[Size, OfStream] = 20
@@ -25,8 +27,8 @@ class TrainerOptions(Options):
     """tokens per row in a window; the state carries over to the next window, the gradient does not."""
     max_tokens: Annotated[Size, Idle(("corpus.context", "stream"))] = 1024
     """tokens per batch of sentences, padding included (corpus.context=sentence)."""
-    epochs: Size = 12
-    """number of passes over the training text."""
+    epochs: Count = 12
+    """number of passes over the training text; 0: the weights of trainer.from are evaluated as they are."""
     checks_per_epoch: Annotated[int, Bounds(low=1, high=10000)] = 1
     """number of measurements of validation perplexity per epoch, at most one after each window."""
     patience: Size | None = None

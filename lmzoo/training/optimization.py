@@ -96,7 +96,7 @@ def constant(optimizer: Optimizer, steps_per_epoch: int, steps: int, options: Wa
 @schedules.register("linear")
 def linear(optimizer: Optimizer, steps_per_epoch: int, steps: int) -> LRScheduler:
     """Linear decay of the learning rate to 0 after the last step."""
-    return LambdaLR(optimizer, lambda step: 1 - step / steps)
+    return LambdaLR(optimizer, lambda step: 1 - step / max(1, steps))
 
 
 class StepOptions(Options):

@@ -118,6 +118,8 @@ class Trainer(Loop):
                 )
         if options.from_ is not None and descent is None:
             raise UserError(f"trainer.from={options.from_}: needs a model that learns by gradient", "leave it out")
+        if not (options.epochs or options.from_ or model.starts_from):
+            raise UserError("trainer.epochs=0: evaluates the weights of other runs", "name them in trainer.from")
 
     def fit(self) -> None:
         """Estimate unless resumed, then descend until the last epoch or until patience is exhausted.
@@ -231,10 +233,9 @@ class Trainer(Loop):
         self._seed_other_ranks()
         if self.descent is not None:
             self.descent.begin()
-            if self.options.from_ is not None:
-                log.info("weights initialized from %s; optimizer and schedule start anew", self.options.from_)
             if self.options.from_ is not None or self.model.starts_from is not None:
                 self._validate()
+            self.progress.finished = not self.options.epochs
         else:
             self.progress.tokens = len(self.corpus.splits["train"])
             self.progress.finished = True

@@ -104,7 +104,7 @@ from command_line import SMALL, command
         ("model.dropout=-0.1", "model.dropout=-0.1: must be at least 0"),
         ("plugins=my.unigram", "plugins=my.unigram: must be a list; write plugins=[my.unigram]"),
         ("optimizer.lr=nan", "optimizer.lr=nan: must be a number"),
-        ("trainer.epochs=0", "trainer.epochs=0: must be at least 1"),
+        ("trainer.epochs=0", "trainer.epochs=0: evaluates the weights of other runs"),
         ("trainer.clip=0", "trainer.clip=0: must be at least 1e-09"),  # null is no limit
         ("corpus.train=-1", "corpus.train=-1: must be at least 1"),
         ("seed=-1", "seed=-1: must be at least 0"),

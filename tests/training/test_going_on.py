@@ -125,4 +125,27 @@ def test_what_does_not_fit_is_refused_in_a_line(source: Path, tmp_path: Path):
     assert "trainer.from: nowhere: not a run directory (there is no such folder)" in refused(
         *same, *RNN, "trainer.from=nowhere"
     )
-    assert "trainer.from=3.5: must be a string or null" in refused(*same, *RNN, "trainer.from=3.5")
+    assert "trainer.from=3.5: must be a string, a list of strings or null" in refused(*same, *RNN, "trainer.from=3.5")
+    assert "trainer.epochs=0: evaluates the weights of other runs" in refused(*same, *RNN, "trainer.epochs=0")
+
+
+def test_the_mean_of_several_runs_is_evaluated_as_it_is(source: Path, tmp_path: Path):
+    text = own(tmp_path, "text", "a b c\nb a <unk>\n" * 20)
+    other = tmp_path / "other"
+    learn = [*text, *QUICK, f"corpus.vocabulary={source}"]
+    assert command(*learn, *MODELS["rnn"], f"trainer.from={source}", "optimizer.lr=0.05", f"run_dir={other}").code == 0
+    several = f"trainer.from=[{source},{source},{other}]"
+    mean = trained(command(*learn, several, "trainer.epochs=0", f"run_dir={tmp_path / 'mean'}"), tmp_path / "mean")
+    a, b, found = (load(path)[0] for path in (source, other, tmp_path / "mean"))
+    assert not torch.equal(a.output.weight, b.output.weight)
+    with torch.no_grad():
+        for part, x, y in zip(found.parameters(), a.parameters(), b.parameters(), strict=True):
+            torch.testing.assert_close(part, (2 * x + y) / 3)
+    results = Run(tmp_path / "mean").results()
+    assert results is not None
+    assert results["checks"] == []
+    assert mean.perplexity("valid") == pytest.approx(results["perplexity"]["valid"])
+    (entry,) = json.loads((tmp_path / "mean" / "provenance.json").read_text())
+    assert entry["made_from"]["trainer.from"].keys() == {str(source), str(other)}
+    shutil.rmtree(other)
+    assert command(*learn, several, "trainer.epochs=0", f"run_dir={tmp_path / 'mean'}").code == 0
