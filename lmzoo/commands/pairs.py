@@ -45,6 +45,8 @@ def read_pairs(file: Path) -> list[Pair]:
     """
     pairs = []
     for number, line in enumerate(read_lines(file), 1):
+        if not line.strip():
+            continue
         try:
             entry = json.loads(line)
             pair = Pair(entry.get("UID", decompressed_name(file).stem), entry["sentence_good"], entry["sentence_bad"])

@@ -188,6 +188,8 @@ def text(options: TextOptions) -> Corpus:
     limited = options.min_count > 1 or options.max_size or unknown
     if vocabulary and limited:
         raise UserError("corpus.vocabulary: fixes the vocabulary", "leave out min_count, max_size and unknown")
+    if limited and unknown is False:
+        raise UserError("corpus.unknown=false: min_count and max_size make words unknown", "leave it out")
     if options.condition and options.context == "stream":
         raise UserError("corpus.condition=true: each line has a label of its own", "set corpus.context=sentence")
     form = Form(**options.inherited(FormOptions))

@@ -78,8 +78,6 @@ def read_times(file: Path, *, word: str, time: str, story: str, place: str, sent
     header, *rows = _rows(file)
     if not rows:
         raise UserError(f"{file}: has no words", "give a table with a header, a word a line")
-    if len(header) == 1:
-        raise UserError(f"{file}: '{shortened(header[0])}' is one column", "part them by tabs, or by commas in a .csv")
     for number, row in enumerate(rows, 2):
         if len(row) != len(header):
             raise UserError(f"{file}, line {number}: has {len(row)} columns, and the header has {len(header)}")
@@ -131,6 +129,9 @@ def _rows(file: Path) -> list[list[str]]:
         except csv.Error:
             advice = 'a word that begins with a quote is """word" in a table'
             raise UserError(f"{file}, line {number}: a quote before a cell is not closed after it", advice) from None
+        if len(rows[0]) == 1:
+            problem = f"{file}: '{shortened(rows[0][0])}' is one column"
+            raise UserError(problem, "part them by tabs, or by commas in a .csv")
     return rows
 
 

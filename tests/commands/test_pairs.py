@@ -45,7 +45,7 @@ def test_minimal_pairs(run: Path, tmp_path: Path):
 def test_pairs_that_are_there_twice_are_reported(run: Path, tmp_path: Path):
     rows = [{"UID": "x", "sentence_good": "the dog", "sentence_bad": f"{word} the"} for word in ("dog", "cat", "cat")]
     for name in ("a.jsonl", "b.jsonl"):
-        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows[:2]))
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n\n" for row in rows[:2]))
     (tmp_path / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
     def told(*names: str) -> str:
