@@ -18,7 +18,7 @@ _OUTPUT_LOST = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 """Error numbers of the system if standard output is closed or its disk full."""
 
 
-def run_command(main: Callable[[], int]) -> None:
+def run_command(main: Callable[[], int | None]) -> None:
     """Exit with the code of ``main``: 2 after one line on stderr for a user error, 130 after Ctrl-C or a signal."""
     _prepare_streams()
     if logging.lastResort:  # the handler of what modules log outside of training
@@ -27,7 +27,7 @@ def run_command(main: Callable[[], int]) -> None:
     code, message = 0, None
     try:
         with protect_inputs():
-            code = main()
+            code = main() or 0
         sys.stdout.flush()
     except UserError as error:
         message = one_line(error)

@@ -74,7 +74,7 @@ def options_help(command: str, config: DictConfig, folders: Sequence[Path] = (CO
             lines += textwrap.wrap(f"{group}: {', '.join(names)}", width, subsequent_indent="  ")
     lines += ["", "Options, set with key=value; current values and descriptions:", ""]
     single = {key: value for key, value in groups.items() if not isinstance(value, dict)}
-    lines += _table(single, "", _sentences(entries("command")[command]), width)
+    lines += _table(single, "", entries("command")[command], width)
     for group, options in groups.items():
         if isinstance(options, dict):
             name = options.pop("name", "default")
@@ -82,20 +82,17 @@ def options_help(command: str, config: DictConfig, folders: Sequence[Path] = (CO
             base = f" ({name})" if name != chosen.get(group) else ""  # whose defaults the entry changes
             title = f"{base}: {entry.title.replace('`', '')}" if entry else ""
             lines += ["", *textwrap.wrap(f"{group}={chosen.get(group)}{title}", width)]
-            lines += _table(options, f"{group}.", _sentences(entry) if entry else {}, width)
+            lines += _table(options, f"{group}.", entry, width)
     return "\n".join(lines)
 
 
-def _sentences(entry: Entry) -> dict[str, str]:
-    return {name: option.text for name, option in entry.options.items()}
-
-
-def _table(options: Mapping[str, Any], prefix: str, descriptions: Mapping[str, str], width: int) -> list[str]:
+def _table(options: Mapping[str, Any], prefix: str, entry: Entry | None, width: int) -> list[str]:
     """Format each option as a paragraph: its value and its description, in YAML terms."""
     rows = dict[str, str]()
     for name, value in options.items():
         written = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=2**16)
-        rows[f"{prefix}{name}: " + written.removesuffix("...\n").strip()] = descriptions.get(name, "")
+        option = entry.options.get(name) if entry else None
+        rows[f"{prefix}{name}: " + written.removesuffix("...\n").strip()] = option.text if option else ""
     indent = min(INDENT, 3 + max(map(len, rows), default=0))
     lines = list[str]()
     for row, sentence in rows.items():

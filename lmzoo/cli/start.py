@@ -25,7 +25,7 @@ def start(command: str) -> None:
         main = importlib.import_module(command).main
         run_command = importlib.import_module("lmzoo.cli.ending").run_command
 
-    def work() -> int:
+    def work() -> int | None:
         if heeded:
             signal.signal(signal.SIGINT, _interrupt)
         if command != "lmzoo.commands.train" and os.environ.get("WORLD_SIZE", "1") != "1":

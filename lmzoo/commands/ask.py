@@ -15,8 +15,8 @@ PATTERNS = (
 )
 
 
-def main() -> int:
-    """Run the command. Returns: the exit code."""
+def main() -> None:
+    """Run the command."""
     parser = CommandParser(
         "ask",
         f": that a sentence matches it. {PATTERNS}",
@@ -39,8 +39,7 @@ def main() -> int:
     if options.json:
         figures = {"probability": math.exp(answer.logprob), "logprob": finite(answer.logprob), "words": answer.counts}
         print(json.dumps(figures, indent=2))
-        return 0
+        return
     print(f"p = {math.exp(answer.logprob):.6g}, log p = {answer.logprob:.4f} nats")
     for word, count in answer.counts.items():
         print(f"{count:.6g}\t{printable(word)}")
-    return 0

@@ -15,8 +15,8 @@ SHOWN = 12
 """The maximum number of words printed per cluster."""
 
 
-def main() -> int:
-    """Run the command. Returns: the exit code."""
+def main() -> None:
+    """Run the command."""
     parser = CommandParser(
         "cluster",
         ", maximizing the average mutual information of adjacent clusters (Brown et al. 1992) "
@@ -66,4 +66,3 @@ def main() -> int:
         f"{options.clusters} clusters of {len(vocabulary):,} words in {len(tokens):,} tokens: "
         f"average mutual information {information:.4f} nats; written to {printable(str(options.out))}"
     )
-    return 0

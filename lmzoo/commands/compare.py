@@ -213,8 +213,8 @@ def _displayed(folder: Path, words: list[str], device: str, tokenize: str | None
         return surprisal(model, vocabulary, Times(words, zeros, zeros, zeros), "sentence", cut)
 
 
-def main() -> int:
-    """Run the command. Returns: the exit code."""
+def main() -> None:
+    """Run the command."""
     parser = CommandParser(
         "compare",
         ". The table has the options in which finished runs differ, and their "
@@ -252,7 +252,7 @@ def main() -> int:
     if arguments.tokens:
         split, device = arguments.split or "test", arguments.device
         print(printable(compare_tokens(arguments.tokens, split, device, arguments.plot), "\n"))
-        return 0
+        return
     runs = matching(arguments.runs or [str(OUTPUTS)])
     if arguments.sentence is not None:
         if not arguments.runs:
@@ -264,7 +264,7 @@ def main() -> int:
             runs, arguments.sentence, arguments.device, not arguments.runs, *outputs, arguments.tokenize
         )
         print(printable(compared, "\n"))
-        return 0
+        return
     entries, others = collect(runs)
     tables = groups(entries, arguments.seeds)
     if tables:
@@ -277,4 +277,3 @@ def main() -> int:
         write_output(arguments.plot, picture(tables, arguments.plot))
         if any(table.kind is LABELS for table in tables):
             warn("--plot: runs of labels have no perplexity, so they are not in the picture")
-    return 0

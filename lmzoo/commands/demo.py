@@ -28,7 +28,7 @@ RUNS = {
 """The runs without arguments: their folders in ``outputs/demo``, and how each is made, by a command and options."""
 
 
-def main() -> int:
+def main() -> None:
     """Run the command, which serves the page until Ctrl-C."""
     parser = CommandParser(
         "demo",
@@ -55,7 +55,6 @@ def main() -> int:
         wait()
     finally:
         page.close()
-    return 0
 
 
 def train_demo_runs(device: str) -> list[Path]:

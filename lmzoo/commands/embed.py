@@ -90,8 +90,8 @@ def table_of(file: Path) -> Path:
     return file.with_suffix(".tsv")
 
 
-def main() -> int:
-    """Run the command. Returns: the exit code."""
+def main() -> None:
+    """Run the command."""
     parser = CommandParser(
         "embed",
         ". For linear dynamical systems, the mean of the state given the whole line, "
@@ -133,7 +133,7 @@ def main() -> int:
         dimensions = write(counted(), options.file)
         size = f"{pluralize(counts['words'], 'token')} of {pluralize(counts['lines'], 'line')}"
         print(f"{size}, {dimensions} dimensions each")
-        return 0
+        return
     words, lines, embeddings = zip(*((part.words, part.lines, part.embeddings) for part in counted()), strict=True)
     text = EmbeddedText([*chain.from_iterable(words)], torch.cat(lines), torch.cat(embeddings))
     places = [place for place, word in enumerate(text.words) if word == options.neighbours]
@@ -145,4 +145,3 @@ def main() -> int:
             print(f"  {cosine:.2f}  {printable(text.passage(other, AROUND))}")
     if len(places) > OCCURRENCES:
         print(f"… and {len(places) - OCCURRENCES:,} more of '{printable(options.neighbours)}'")
-    return 0

@@ -90,8 +90,8 @@ def evaluate(run_dir: Path, text: str, context: Context | None = None, device: s
     return figures
 
 
-def main() -> int:
-    """Run the command. Returns: the exit code."""
+def main() -> None:
+    """Run the command."""
     parser = CommandParser(
         "evaluate",
         ": exp(-(1/N) Σ log p), with N every word and one <eos> per line.",
@@ -109,7 +109,7 @@ def main() -> int:
     warn(figures.get("warning"))
     if arguments.json:
         print(json.dumps(finite(figures), indent=2, allow_nan=False))
-        return 0
+        return
     bits = f" ({figures['bits_per_character']:.4f} bits per character)" if "bits_per_character" in figures else ""
     summary = [
         f"{figures['model']} on {figures['text']} (context {figures['context']}): perplexity "
@@ -131,4 +131,3 @@ def main() -> int:
             line += f", {figures['impossible_unknown']:,} of them unknown words, as the model has no <unk>"
         summary.append(line)
     print(printable("\n".join(summary), "\n"))
-    return 0

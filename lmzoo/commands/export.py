@@ -137,8 +137,8 @@ def export_folder(source: Path, folder: Path) -> None:
         write_output(folder / name, data)
 
 
-def main() -> int:
-    """Run the command. Returns: the exit code."""
+def main() -> None:
+    """Run the command."""
     parser = CommandParser(
         "export",
         ". SRILM and KenLM read ARPA files; gensim and others those of word vectors. A folder is for transformers.",
@@ -186,4 +186,3 @@ def main() -> int:
         if not is_file and Run(source).vocabulary().form.reverse:
             warn(f"{options.file}: is a backward model, as read by SRILM's ngram -reverse")
     inform(str(options.file))  # not among the results, as they may go to standard output
-    return 0

@@ -9,8 +9,8 @@ from lmzoo.core.options import Size
 from lmzoo.runs.external import open_model
 
 
-def main() -> int:
-    """Run the command. Returns: the exit code."""
+def main() -> None:
+    """Run the command."""
     parser = CommandParser(
         "fill",
         ". Prints the most likely words of each gap, given all other words, and the "
@@ -30,11 +30,10 @@ def main() -> int:
     warn(questions.context_warning(run.path, run.config()["corpus"]["context"]))
     if options.json:
         print(json.dumps(found._asdict(), indent=2))
-        return 0
+        return
     print(f"log p = {found.logprob:.4f} nats, summed over all fillings")
     for number, gap in enumerate(found.gaps, 1):
         shown = "any number of words" if gap is None else ", ".join(f"{word} {100 * p:.1f}%" for word, p in gap)
         print(for_output(f"gap {number}: {shown}"))
     for sentence, p in found.best:
         print(for_output(f"{100 * p:.3g}%\t{sentence}", "\t"))
-    return 0

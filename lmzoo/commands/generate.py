@@ -19,8 +19,8 @@ from lmzoo.protocol.sampling import Decoding, beam_search, sample
 from lmzoo.runs.external import open_model
 
 
-def main() -> int:
-    """Run the command. Returns: the exit code."""
+def main() -> None:
+    """Run the command."""
     options, decoding = _read_command_line()
     run, model, vocabulary = open_model(options.run, options.device)
     prompt, unknown = encode_prompt(model, vocabulary, options.prompt, "--prompt")
@@ -70,7 +70,6 @@ def main() -> int:
             print("".join(f"{logprob:.4f}\t" for logprob in logprobs if options.scores) + line)
     if cut:
         warn(f"{cut} of {len(texts)} sentences, marked with …, are truncated at --tokens {options.tokens}")
-    return 0
 
 
 def _read_command_line() -> tuple[argparse.Namespace, Decoding]:

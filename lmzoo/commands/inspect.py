@@ -98,8 +98,8 @@ def dynamics(model: LinearDynamicalSystem, vocabulary: Vocabulary, top: int) -> 
     return lines
 
 
-def main() -> int:
-    """Run the command. Returns: the exit code."""
+def main() -> None:
+    """Run the command."""
     parser = CommandParser(
         "inspect",
         ". With --state: which words a state emits, and which words and states "
@@ -132,7 +132,7 @@ def main() -> int:
             if getattr(options, option):
                 raise UserError(f"--{option}: is of a hidden Markov model, and {run.path} is none", "leave it out")
         print("\n".join(dynamics(model, vocabulary, options.top or 6)))
-        return 0
+        return
     inspector = Inspector(model, vocabulary, options.top or 12)
     with model.frozen():
         if not options.state and not options.sentence:
@@ -148,4 +148,3 @@ def main() -> int:
             print("\n".join(inspector.state(z)))
         for sentence in options.sentence:
             print("\n".join(inspector.sentence(sentence)))
-    return 0

@@ -13,8 +13,8 @@ from lmzoo.runs.kinds import WORD_VECTORS
 from lmzoo.words.vectors.formats import read_vectors
 
 
-def main() -> int:
-    """Run the command. Returns: the exit code."""
+def main() -> None:
+    """Run the command."""
     parser = CommandParser(
         "map",
         ", of the most frequent words, coloured by Brown cluster.",
@@ -41,4 +41,3 @@ def main() -> int:
     drawn = of_run(run, run.corpus(), vectors, options.words, options.clusters, options.perplexity, options.seed)
     write_output(file, drawn)
     print(printable(str(file)))
-    return 0

@@ -83,8 +83,8 @@ def _sign(good: float, bad: float) -> int:
     return (good > bad) - (good < bad)
 
 
-def main() -> int:
-    """Run the command. Returns: the exit code."""
+def main() -> None:
+    """Run the command."""
     parser = CommandParser(
         "pairs",
         ". Prints, for each paradigm of minimal pairs, the percentage of pairs in "
@@ -121,11 +121,10 @@ def main() -> int:
         each = [{"UID": pair.paradigm, "logprob_good": good, "logprob_bad": bad}
                 for pair, good, bad in zip(pairs, logprobs[::2], logprobs[1::2], strict=True)]  # fmt: skip
         print(json.dumps({"mean": mean, "paradigms": by_name, "pairs": each}, indent=2))
-        return 0
+        return
     print("percent\tpairs\tties\tby_unknown\tparadigm")
     for name, each in paradigms.items():
         print(f"{100 * each.right / each.pairs:5.1f}\t{each.pairs}\t{each.ties}\t{each.by_unknown}\t{printable(name)}")
     of_all = Preference(*map(sum, zip(*paradigms.values(), strict=True)))
     number = pluralize(len(paradigms), "paradigm")
     print(f"{100 * mean:5.1f}\t{of_all.pairs}\t{of_all.ties}\t{of_all.by_unknown}\tmean of {number}")
-    return 0

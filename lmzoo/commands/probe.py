@@ -66,8 +66,8 @@ def _in_data(pattern: str) -> list[Path]:
     return next(filter(None, (sorted(root.glob(pattern)) for root in data_folders())), [])
 
 
-def main() -> int:
-    """Run the command. Returns: the exit code."""
+def main() -> None:
+    """Run the command."""
     parser = CommandParser(
         "probe",
         ". Similarity: Spearman correlation of cosines with human judgements. "
@@ -114,4 +114,3 @@ def main() -> int:
     rows = [row for table in tables.values() for row in table]
     if options.csv:
         write_output(options.csv, csv_bytes([COLUMNS, *(row.values() for row in rows)]))
-    return 0

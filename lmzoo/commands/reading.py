@@ -36,8 +36,8 @@ COLUMNS = ("run", "model", "words", "perplexity", "gain", "low", "high", "differ
 difference is from the gain of the first run."""
 
 
-def main() -> int:
-    """Run the command. Returns: the exit code."""
+def main() -> None:
+    """Run the command."""
     parser = CommandParser(
         "reading",
         ": for each run the gain in log-likelihood of held-out times over word "
@@ -82,7 +82,6 @@ def main() -> int:
         write_output(arguments.csv, csv_bytes(rows))
     if arguments.plot:
         write_output(arguments.plot, picture(points, arguments.plot))
-    return 0
 
 
 def compare_readers(

@@ -1,6 +1,5 @@
 """Rerank an n-best list with a language model: ``lmzoo rerank RUN [FILE]``."""
 
-import argparse
 import math
 from collections.abc import Sequence
 from itertools import chain
@@ -71,34 +70,8 @@ def best_first(entries: Sequence[Hypothesis], total: Sequence[float]) -> list[li
     return [sorted(group, key=lambda place: -total[place]) for group in places.values()]
 
 
-def main() -> int:
-    """Run the command. Returns: the exit code."""
-    arguments, entries = _read_command_line()
-    texts, weights = tokenized(arguments, [entry.text for entry in entries]), arguments.weights
-    run, model, vocabulary = open_model(arguments.run, arguments.device)
-    check_tokenize(arguments, vocabulary, arguments.run)
-    warn(run.unfinished())
-    lines = list(scored(model, vocabulary, texts, "sentence", arguments.text))
-    warn(unknown_warning(sum(line.unknown for line in lines), sum(len(line.words) for line in lines), arguments.text))
-    logprobs = [line.logprob for line in lines]
-    total = totals(entries, logprobs, weights)
-    groups = best_first(entries, total)
-    for place in chain(*groups):
-        key, text, others = entries[place]
-        scores = " ".join(f"{score:.12g}" for score in [*others, round(logprobs[place], 4)])
-        print(for_output(f"{key} ||| {text} ||| {scores} ||| {total[place]:.4f}"))
-    if tied := [entries[first].key for first, *others in groups if total[first] in [total[i] for i in others]]:
-        warn(f"{len(tied)} of {len(groups)} ids have several best hypotheses, {tied[0]} the first; ties keep the "
-             "order of the list")  # fmt: skip
-    of_known = totals(entries, [line.logprob_of_known for line in lines], weights)
-    others = best_first(entries, of_known)
-    if decided := [entries[group[0]].key for group, other in zip(groups, others, strict=True) if group[0] != other[0]]:
-        warn(f"unknown words decide for {len(decided)} of {len(groups)} ids, {decided[0]} the first: without them "
-             "another hypothesis is the best")  # fmt: skip
-    return 0
-
-
-def _read_command_line() -> tuple[argparse.Namespace, list[Hypothesis]]:
+def main() -> None:
+    """Run the command."""
     parser = CommandParser(
         "rerank",
         ". Prints the hypotheses of each id, best first, with log p under the "
@@ -120,4 +93,24 @@ def _read_command_line() -> tuple[argparse.Namespace, list[Hypothesis]]:
     arguments.weights = arguments.weights or [1.0] * scores
     if len(arguments.weights) != scores or not all(map(math.isfinite, arguments.weights)):
         raise UserError(f"--weights: give {pluralize(scores, 'number')}, the first for log p")
-    return arguments, entries
+    texts, weights = tokenized(arguments, [entry.text for entry in entries]), arguments.weights
+    run, model, vocabulary = open_model(arguments.run, arguments.device)
+    check_tokenize(arguments, vocabulary, arguments.run)
+    warn(run.unfinished())
+    lines = list(scored(model, vocabulary, texts, "sentence", arguments.text))
+    warn(unknown_warning(sum(line.unknown for line in lines), sum(len(line.words) for line in lines), arguments.text))
+    logprobs = [line.logprob for line in lines]
+    total = totals(entries, logprobs, weights)
+    groups = best_first(entries, total)
+    for place in chain(*groups):
+        key, text, others = entries[place]
+        scores = " ".join(f"{score:.12g}" for score in [*others, round(logprobs[place], 4)])
+        print(for_output(f"{key} ||| {text} ||| {scores} ||| {total[place]:.4f}"))
+    if tied := [entries[first].key for first, *others in groups if total[first] in [total[i] for i in others]]:
+        warn(f"{len(tied)} of {len(groups)} ids have several best hypotheses, {tied[0]} the first; ties keep the "
+             "order of the list")  # fmt: skip
+    of_known = totals(entries, [line.logprob_of_known for line in lines], weights)
+    others = best_first(entries, of_known)
+    if decided := [entries[group[0]].key for group, other in zip(groups, others, strict=True) if group[0] != other[0]]:
+        warn(f"unknown words decide for {len(decided)} of {len(groups)} ids, {decided[0]} the first: without them "
+             "another hypothesis is the best")  # fmt: skip

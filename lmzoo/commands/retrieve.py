@@ -28,8 +28,8 @@ NO_EFFECT = {"nu": ("order", 1), "terms": ("feedback", 0), "weight": ("feedback"
 """Options without effect if another has only this value."""
 
 
-def main() -> int:
-    """Run the command. Returns: the exit code."""
+def main() -> None:
+    """Run the command."""
     parser = CommandParser(
         "retrieve",
         ", smoothed by that of the collection. "
@@ -106,7 +106,6 @@ def main() -> int:
         _print_figures(figures, "cross-validated" if len(grid) > 1 else "")
     elif not arguments.run:
         print(run_lines(rankings), end="")
-    return 0
 
 
 def _read(arguments: argparse.Namespace, judged: Collection[str]) -> tuple[Index, dict[str, list[int]]]:

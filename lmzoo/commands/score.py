@@ -37,8 +37,8 @@ UNITS = {"nats": 1.0, "bits": 1 / math.log(2), "log10": 1 / math.log(10)}
 """The factor from nats to each unit."""
 
 
-def main() -> int:
-    """Run the command. Returns: the exit code."""
+def main() -> None:
+    """Run the command."""
     parser = CommandParser(
         "score",
         ": of each word given those before it, and whether the word is in the "
@@ -82,7 +82,8 @@ def main() -> int:
     if arguments.spillover and not arguments.table:
         raise UserError("--spillover: needs --table", "add --table, or leave --spillover out")
     if arguments.table:
-        return _tabulate(arguments)
+        _tabulate(arguments)
+        return
     if len(arguments.runs) > 1:
         raise UserError(f"{len(arguments.runs)} runs are named", "add --table FILE, which compares them word by word")
     opened = _opened(arguments.runs[0], arguments)
@@ -98,7 +99,6 @@ def main() -> int:
         for text in written(lines, arguments):
             sys.stdout.write(text)
     _conclude(opened, sums, arguments.unit, arguments)
-    return 0
 
 
 class _Opened(NamedTuple):
@@ -142,7 +142,7 @@ def _conclude(opened: _Opened, sums: "Sums", unit: str, arguments: argparse.Name
     print(printable(name) + sums.summary(unit), file=sys.stderr)
 
 
-def _tabulate(arguments: argparse.Namespace) -> int:
+def _tabulate(arguments: argparse.Namespace) -> None:
     """Write the words of a text under each of the runs."""
     if arguments.sums or arguments.json or arguments.unit == "log10":
         raise UserError("--table: has a fixed format and unit", "leave out --sums, --json and --log10")
@@ -160,7 +160,6 @@ def _tabulate(arguments: argparse.Namespace) -> int:
     columns = [*HEADER, *(BEFORE if arguments.spillover else ())]
     rows = (map(cell, map(row.__getitem__, columns)) for row in _rows(each, arguments))
     write_output(arguments.table, table_bytes(chain([columns], rows), arguments.table))
-    return 0
 
 
 def _rows(each: dict[str, _Opened], arguments: argparse.Namespace) -> Iterator[Row]:
@@ -207,7 +206,7 @@ _ROWS = ("%s\t%.4f\tfalse\n", "%s\t%.4f\ttrue\n", "%s\t%.4f\ttrue\n\n")
 
 def _as_words(lines: Lines, arguments: argparse.Namespace) -> Iterator[str]:
     """Format one word per line, in the selected unit, with an empty line after each line of the text."""
-    words = lines.all_words()
+    words = [*chain.from_iterable(lines.words)]
     cells: list[Any] = [None] * (2 * len(words))
     cells[::2], cells[1::2] = _shown(words), (lines.logprobs * UNITS[arguments.unit]).tolist()
     kinds = lines.known.long() + (lines.tokens == EOS_ID)
@@ -217,7 +216,7 @@ def _as_words(lines: Lines, arguments: argparse.Namespace) -> Iterator[str]:
 def _as_sums(lines: Lines, arguments: argparse.Namespace) -> Iterator[str]:
     """Format the sums of each line, in the selected unit."""
     logprobs, of_known, tokens, unknown = lines.sums()
-    texts, unit = _shown(lines.texts()), UNITS[arguments.unit]
+    texts, unit = _shown([" ".join(line[:-1]) for line in lines.words]), UNITS[arguments.unit]
     sums = ([value * unit for value in column] for column in (logprobs, of_known))
     cells = zip(*sums, tokens, unknown, texts, strict=True)
     yield "%.4f\t%.4f\t%d\t%d\t%s\n" * len(texts) % tuple(chain.from_iterable(cells))

@@ -16,8 +16,8 @@ from lmzoo.runs.directory import Run
 from lmzoo.runs.labellers import load_labeller
 
 
-def main() -> int:
-    """Run the command. Returns: the exit code."""
+def main() -> None:
+    """Run the command."""
     parser = CommandParser(
         "tag",
         ", a run of lmzoo label. Prints the text with its labels replaced by "
@@ -54,7 +54,6 @@ def main() -> int:
         drawn = shares(right, list(chain.from_iterable(labels)))
         title = f"{arguments.run} on {Path(arguments.text).name}"
         write_output(arguments.plot, picture_of_confusion(*drawn, title, arguments.plot))
-    return 0
 
 
 def sentences(labeller: Labeller, task: Task, arguments: argparse.Namespace) -> PlainText:

@@ -3,7 +3,6 @@
 import contextlib
 import fcntl
 import logging
-import mmap
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,8 +21,8 @@ def cache_folder() -> Path:
     return (Path(shared) if shared else Path.home() / ".cache") / "lmzoo"
 
 
-def disk_cached(kind: str, key: bytes, compute: Callable[[], bytes]) -> memoryview:
-    """A result, mapped from `cache_folder` if cached, else computed, and cached if the folder is writable.
+def disk_cached(kind: str, key: bytes, compute: Callable[[], bytes]) -> bytes:
+    """A result, read from `cache_folder` if cached, else computed, and cached if the folder is writable.
 
     Args:
         kind: the prefix of the file name.
@@ -31,17 +30,16 @@ def disk_cached(kind: str, key: bytes, compute: Callable[[], bytes]) -> memoryvi
     """
     name = f"{kind}-{sha256(key)}"
     try:
-        with (cache_folder() / name).open("rb") as stream:
-            whole = memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
+        whole = (cache_folder() / name).read_bytes()
         if whole[-64:] == sha256(whole[:-64]).encode():
             return whole[:-64]
-    except (OSError, RuntimeError, ValueError):  # RuntimeError: no home directory; ValueError: empty file
+    except (OSError, RuntimeError):  # RuntimeError: no home directory
         pass
     data = compute()
     with contextlib.suppress(OSError, RuntimeError):
         cache_folder().mkdir(parents=True, exist_ok=True)
         write_atomic(cache_folder() / name, data + sha256(data).encode())
-    return memoryview(data)
+    return data
 
 
 @contextlib.contextmanager

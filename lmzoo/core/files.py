@@ -57,7 +57,7 @@ def non_utf8_format(begin: bytes) -> tuple[str | None, str]:
     )
 
 
-def sha256(data: bytes | memoryview) -> str:
+def sha256(data: bytes) -> str:
     """The hexadecimal SHA-256 of bytes."""
     return hashlib.sha256(data).hexdigest()
 

@@ -3,11 +3,10 @@
 A plug-in is code. So only the user names plug-ins; loading a run never imports them.
 """
 
-import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from importlib.metadata import entry_points
 from traceback import walk_tb
 
@@ -29,9 +28,15 @@ def load_plugins(names: Iterable[str] = ()) -> None:
     """
     for point in entry_points(group=GROUP):
         _import(point.value)
-    for name in (*split_names(os.environ.get(VARIABLE, "")), *names):
-        with _current_folder_searched():
+    added = "" not in sys.path
+    if added:  # at the end, so that the current folder cannot shadow modules
+        sys.path.append("")
+    try:
+        for name in (*split_names(os.environ.get(VARIABLE, "")), *names):
             _import(name)
+    finally:
+        if added and "" in sys.path:
+            sys.path.remove("")
 
 
 def require_plugins(names: Iterable[str], run: object) -> None:
@@ -60,16 +65,3 @@ def _import(name: str) -> None:
         if absent and all(module == __name__ or module.startswith("importlib") for module in modules):  # not inside it
             raise UserError(f"{option}: no such module", "install it, or start the command in its folder") from None
         raise UserError(f"{option}: {error_location(error)}") from error
-
-
-@contextlib.contextmanager
-def _current_folder_searched() -> Iterator[None]:
-    """A context with the current folder at the end of the module search path, so that it cannot shadow modules."""
-    added = "" not in sys.path
-    if added:
-        sys.path.append("")
-    try:
-        yield
-    finally:
-        if added and "" in sys.path:
-            sys.path.remove("")

@@ -117,9 +117,7 @@ def text_checksums(files: Sequence[Path], form: Form) -> Checksums | None:
            for f, s in zip(files, stats, strict=True)]  # fmt: skip
     changed = max(max(s.st_mtime, s.st_ctime) for s in stats)
     unsettled = time.time() - changed < SETTLED
-    return Checksums(
-        *json.loads(compute() if unsettled else bytes(disk_cached("sha256", json.dumps(key).encode(), compute)))
-    )
+    return Checksums(*json.loads(compute() if unsettled else disk_cached("sha256", json.dumps(key).encode(), compute)))
 
 
 def encoded(files: Sequence[Path], sums: Checksums | None, form: Form, words: Vocabulary | Limits) -> Encoded:
@@ -165,7 +163,7 @@ def cached_subwords(files: Sequence[Path], sums: Checksums | None, form: Form) -
         return json.dumps(dict(learn_subwords(lines, cast(Kind, form.unit), form.subwords).scores)).encode()
 
     key = json.dumps([*RULES, sums, form.options]).encode()
-    return Subwords(cast(Kind, form.unit), json.loads(bytes(disk_cached("subwords", key, compute))))
+    return Subwords(cast(Kind, form.unit), json.loads(disk_cached("subwords", key, compute)))
 
 
 def _cached(name: str, sums: Checksums) -> Encoded | None:

@@ -198,14 +198,6 @@ class Lines(NamedTuple):
     logprobs: Tensor
     known: Tensor
 
-    def all_words(self) -> list[str]:
-        """The N words of all lines; `words` is exhausted then."""
-        return [*chain.from_iterable(self.words)]
-
-    def texts(self) -> list[str]:
-        """The lines without `<eos>`, words separated by single spaces; `words` is exhausted then."""
-        return [" ".join(line[:-1]) for line in self.words]
-
     def sums(self) -> tuple[list[float], list[float], list[int], list[int]]:
         """`Line.logprob`, `Line.logprob_of_known`, the number of tokens and `Line.unknown` of all lines."""
         logprob = line_sums(self.logprobs, self.tokens).tolist()

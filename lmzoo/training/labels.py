@@ -61,10 +61,11 @@ def learner_of(labeller: Labeller) -> Labeller | NetworkDescent:
     return NetworkDescent(labeller) if isinstance(labeller, NetworkLabeller) else labeller
 
 
-class Learning(SteppedLearner[Labeller]):
+class Learning(SteppedLearner):
     """Train a labeller; if its ``checked`` is true, evaluate it on valid after each epoch and save the best."""
 
     options: LabelOptions
+    model: Labeller
 
     def __init__(self, options: LabelOptions, run: Run):
         super().__init__(options, run, labellers, options.labeller)

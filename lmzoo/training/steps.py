@@ -4,7 +4,7 @@ import math
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.progress import Bar
@@ -18,15 +18,8 @@ from lmzoo.training.optimization import NotFinite
 from lmzoo.training.progress import Progress
 from lmzoo.training.session import Learner
 
-if TYPE_CHECKING:
-    from lmzoo.labels.model import Labeller
-    from lmzoo.words.vectors.method import Method
 
-
-M = TypeVar("M", "Labeller", "Method")
-
-
-class SteppedLearner(Learner, Loop, Generic[M]):
+class SteppedLearner(Learner, Loop):
     """A learner of a model by steps, with checkpoints between them.
 
     Args:
@@ -40,7 +33,7 @@ class SteppedLearner(Learner, Loop, Generic[M]):
     """
 
     advice: str = "choose other options and another run_dir"
-    model: M
+    model: Any
     text_tokens: int
 
     def __init__(self, options: SteppedOptions, run: Run, registry: Registry, chosen: Mapping[str, Any]):

@@ -14,13 +14,14 @@ from lmzoo.words.vectors.method import Method, methods
 from lmzoo.words.vectors.word_vectors import WordVectors
 
 
-class Learning(SteppedLearner[Method]):
+class Learning(SteppedLearner):
     """A method for word vectors."""
 
     advice = "lower method.lr"
     unsealed = (VECTORS,)
 
     options: VectorsOptions
+    model: Method
 
     def __init__(self, options: VectorsOptions, run: Run):
         super().__init__(options, run, methods, options.method)

@@ -160,7 +160,9 @@ def test_unknown_adds_a_word_and_a_vocabulary_is_taken_as_it_is(tmp_path: Path):
         (tmp_path / "words").write_text(lines)
         with pytest.raises(UserError, match=r"words: line 2 is not one word; write a word a line"):
             own(**paths, vocabulary=str(tmp_path / "words"))
-    with pytest.raises(UserError, match=r"corpus.unknown=false: min_count and max_size make words unknown; leave it out"):
+    with pytest.raises(
+        UserError, match=r"corpus.unknown=false: min_count and max_size make words unknown; leave it out"
+    ):
         own(train=str(tmp_path / "text"), unknown=False, min_count=2)
     with pytest.raises(UserError, match=r"corpus.vocabulary: fixes the vocabulary; leave out min_count"):
         own(**paths, vocabulary=str(tmp_path / "words"), min_count=2)

@@ -64,7 +64,7 @@ def test_a_bad_table_is_refused(rows: list[tuple[object, ...]], message: str, tm
 
 def test_columns_that_are_parted_otherwise_are_reported(tmp_path: Path):
     """As German Excel writes them."""
-    (tmp_path / "t.csv").write_text("word;zone;item;meanItemRT\r\na;1;1;312,5\r\n\"b;2;1;3\r\n", "utf-8-sig")
+    (tmp_path / "t.csv").write_text('word;zone;item;meanItemRT\r\na;1;1;312,5\r\n"b;2;1;3\r\n', "utf-8-sig")
     with pytest.raises(UserError, match=r"t.csv: 'word;zone;item;meanItemRT' is one column; part them by tabs, or by"):
         read_times(tmp_path / "t.csv", **NAMES)
 
