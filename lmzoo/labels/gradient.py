@@ -110,12 +110,10 @@ class NetworkLabeller(Labeller, Generic[N]):
 
 def to_device(value: Any, device: torch.device) -> Any:
     """Move tensors in tuples and lists to a device."""
-    if isinstance(value, list):
-        return [to_device(part, device) for part in value]
-    if isinstance(value, tuple):
+    if isinstance(value, list | tuple):
         parts = [to_device(part, device) for part in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-    return value.to(device) if hasattr(value, "to") else value
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return value.to(device) if isinstance(value, Tensor) else value
 
 
 def initialize_embeddings(vectors: str | None, weight: Tensor, words: Sequence[str]) -> None:

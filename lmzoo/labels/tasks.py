@@ -28,8 +28,6 @@ from lmzoo.labels.trees import TreeText
 
 Measure = Literal["accuracy", "f1"]
 
-Folds = Annotated[int, Bounds(low=2, high=2**31 - 1)]
-
 STDIN = Path("/dev/stdin")
 
 FEW_LABELS = 10
@@ -302,7 +300,7 @@ class LabelledWords(Task):
 
 
 class LabelledTextsOptions(TaskOptions):
-    folds: Folds | None = None
+    folds: Annotated[int, Bounds(low=2, high=2**31 - 1)] | None = None
     """number of folds for cross-validation, one of which is test: the lines of train are shuffled, then assigned in
     turn. None: separate files."""
     fold: Count | None = None

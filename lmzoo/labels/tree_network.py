@@ -13,28 +13,17 @@ NodeState = tuple[Tensor, ...]
 """The (n, d) tensors that nodes pass to their parents; the first holds the vectors of nodes."""
 
 
-class TreeLevel(NamedTuple):
-    """The nodes of trees at equal distance from their roots, siblings adjacent.
-
-    Attributes:
-        inner: the number of nodes with children, which are the next level.
-        order: (n,) the index of each node when those with children precede leaves.
-    """
-
-    inner: int
-    order: Tensor
-
-
 class Forest(NamedTuple):
     """Trees by level, so that all nodes of a level are composed together.
 
     Attributes:
-        levels: the levels, from the roots.
+        levels: from the roots, of nodes at equal distance from them, siblings adjacent: how many have children, which
+            are the next level, and (n,) the index of each when those precede leaves.
         leaves: (L,) the leaves level by level, as indices in text order.
         places: (N,) the index of each node when levels are concatenated.
     """
 
-    levels: list[TreeLevel]
+    levels: list[tuple[int, Tensor]]
     leaves: Tensor
     places: Tensor
 
@@ -53,7 +42,7 @@ def forest(trees: Sequence[Sequence[int]]) -> Forest:
         inner = level[right[level] > 0]
         order = np.empty_like(level)
         order[np.argsort(right[level] == 0, kind="stable")] = np.arange(len(level))
-        levels.append(TreeLevel(len(inner), torch.from_numpy(order)))
+        levels.append((len(inner), torch.from_numpy(order)))
         nodes.append(level)
         level = np.stack([inner + 1, right[inner]], 1).reshape(-1)
     listed = np.concatenate(nodes)
@@ -154,14 +143,14 @@ class TreeNetwork(nn.Module):
     def forward(self, words: Tensor, forest: Forest) -> Tensor:
         """Scores of each node, from the (L,) words at the leaves in text order."""
         state = self.cell.leaf(self.dropout(self.embedding(words[forest.leaves])))
-        leaves = [len(level.order) - level.inner for level in forest.levels]
+        leaves = [len(order) - inner for inner, order in forest.levels]
         of_leaves = zip(*(part.split(leaves) for part in state), strict=True)
         vectors: list[Tensor] = []
         children: NodeState = ()
-        for level, nodes in zip(forest.levels[::-1], list(of_leaves)[::-1], strict=True):
-            if level.inner:
+        for (inner, order), nodes in zip(forest.levels[::-1], list(of_leaves)[::-1], strict=True):
+            if inner:
                 parents = self.cell(tuple(part.unflatten(0, (-1, 2)) for part in children))
-                nodes = tuple(torch.cat(parts)[level.order] for parts in zip(parents, nodes, strict=True))
+                nodes = tuple(torch.cat(parts)[order] for parts in zip(parents, nodes, strict=True))
             vectors.append(nodes[0])
             children = nodes
         return self.output(self.dropout(torch.cat(vectors[::-1])[forest.places]))

@@ -76,15 +76,45 @@ class Search:
         # the derivative on the side that lowers the value; 0 if neither side does (Andrew & Gao, equation 4)
         at_zero = here.gradient.sign() * (here.gradient.abs() - self.l1).clamp(min=0.0)
         slope = torch.where(here.x == 0, at_zero, here.gradient + self.l1 * here.x.sign())
-        direction = -_inverse_hessian(slope, self.steps, self.curvature)
-        moved = _line_search(self._evaluate, here, slope, direction, self.l1)
-        if moved is None:
+        if (moved := self._line_search(slope, -self._inverse_hessian(slope))) is None:
             return None
         s, y = moved.x - here.x, moved.gradient - here.gradient
         if (ys := float(y @ s)) > 0:
             self.steps.append((s, y, 1 / ys))
         self.point = moved
         return here.value - moved.value
+
+    def _line_search(self, slope: Tensor, direction: Tensor) -> Iterate | None:
+        """The first point along a direction that is low enough, steps being halved; None if no lower one is resolved.
+
+        Every step stays in one orthant, where the penalty is linear (Andrew & Gao 2007).
+        """
+        here, l1 = self.point, self.l1
+        direction = torch.where((direction * slope < 0) | (l1 == 0), direction, 0.0)
+        orthant = torch.where(here.x == 0, -slope.sign(), here.x.sign())
+        rate = 1.0
+        for _ in range(HALVINGS):
+            x = here.x + rate * direction
+            moved = self._evaluate(torch.where((x.sign() == orthant) | (l1 == 0), x, 0.0))
+            if moved.value <= here.value + SUFFICIENT_DECREASE * float(slope @ (moved.x - here.x)):
+                return moved
+            rate /= 2
+        return None
+
+    def _inverse_hessian(self, gradient: Tensor) -> Tensor:
+        """(K,) H · gradient by the two-loop recursion (Nocedal 1980), from scaled diag(1 / curvature)."""
+        q = gradient.clone()
+        coefficients = []
+        for s, y, rho in reversed(self.steps):
+            coefficients.append(rho * float(s @ q))
+            q.add_(y, alpha=-coefficients[-1])
+        q /= self.curvature
+        if self.steps:
+            _, y, rho = self.steps[-1]
+            q /= rho * float(y @ (y / self.curvature))
+        for (s, y, rho), coefficient in zip(self.steps, reversed(coefficients), strict=True):
+            q.add_(s, alpha=coefficient - rho * float(y @ q))
+        return q
 
 
 def minimise(
@@ -118,38 +148,3 @@ def minimise(
             search.converged = math.isfinite(search.point.value)
             break
     return search
-
-
-def _line_search(
-    evaluate: Callable[[Tensor], Iterate], here: Iterate, slope: Tensor, direction: Tensor, l1: Tensor
-) -> Iterate | None:
-    """The first point along the direction that is low enough, steps being halved; None if no lower value is resolved.
-
-    Every step stays in one orthant, where the penalty is linear (Andrew & Gao 2007).
-    """
-    direction = torch.where((direction * slope < 0) | (l1 == 0), direction, 0.0)
-    orthant = torch.where(here.x == 0, -slope.sign(), here.x.sign())
-    rate = 1.0
-    for _ in range(HALVINGS):
-        x = here.x + rate * direction
-        moved = evaluate(torch.where((x.sign() == orthant) | (l1 == 0), x, 0.0))
-        if moved.value <= here.value + SUFFICIENT_DECREASE * float(slope @ (moved.x - here.x)):
-            return moved
-        rate /= 2
-    return None
-
-
-def _inverse_hessian(gradient: Tensor, steps: deque[tuple[Tensor, Tensor, float]], curvature: Tensor) -> Tensor:
-    """(K,) H · gradient by the two-loop recursion (Nocedal 1980), from diag(1 / curvature) scaled to the last step."""
-    q = gradient.clone()
-    coefficients = []
-    for s, y, rho in reversed(steps):
-        coefficients.append(rho * float(s @ q))
-        q.add_(y, alpha=-coefficients[-1])
-    q /= curvature
-    if steps:
-        _, y, rho = steps[-1]
-        q /= rho * float(y @ (y / curvature))
-    for (s, y, rho), coefficient in zip(steps, reversed(coefficients), strict=True):
-        q.add_(s, alpha=coefficient - rho * float(y @ q))
-    return q

@@ -92,7 +92,7 @@ def test_batched_trees_and_their_gradients_are_those_of_single_nodes(cell: type[
 
 def test_levels_go_down_from_the_roots():
     shape = forest([tree[2] for tree in TREES])
-    assert [(level.inner, level.order.tolist()) for level in shape.levels] == [
+    assert [(inner, order.tolist()) for inner, order in shape.levels] == [
         (2, [2, 0, 1]), (2, [2, 0, 1, 3]), (3, [0, 3, 1, 2]), (0, [0, 1, 2, 3, 4, 5]),
     ]  # fmt: skip
     assert sorted(shape.places.tolist()) == list(range(17))

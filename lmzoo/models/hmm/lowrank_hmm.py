@@ -65,8 +65,10 @@ class LowRankHMMOptions(BlockHMMOptions):
 class LowRankTransitions(NeuralTransitions):
     """The transitions of `LowRankHMM`."""
 
+    power = -0.25
+
     def __init__(self, options: LowRankHMMOptions, origin: nn.Module):
-        super().__init__(options, origin, options.dim**-0.25)
+        super().__init__(options, origin)
         f, M, Z = options.features, options.clusters, options.states
         if options.block_features:
             shares = [M * share for share in range(1, Z // M + 1) if Z // M % share == 0]

@@ -1,8 +1,7 @@
 """Distributions of block-sparse HMMs that are computed from state vectors by small networks (Chiu and Rush 2020)."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import TypeVar
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -13,21 +12,21 @@ from lmzoo.models.hmm.inference.emissions import emission_table, word_logprobs
 from lmzoo.models.hmm.state_vectors import Destinations, state_network, state_vectors
 from lmzoo.numerics.precision import at_least_float32
 
-Chosen = TypeVar("Chosen", bound=BlockHMMOptions)
-
 
 class NeuralTransitions(nn.Module, ABC):
     """The chain of hidden states: p(z_t | z_{t-1}) as a subclass defines it, and p(z_1 = i) ∝ exp(w·Res_s(e_i)).
 
     Args:
         origin: the vectors e_i of states as origin, to which those as destination may be tied.
-        scale: the standard deviation of the numbers in the vectors v_j of fresh states as destination.
     """
 
-    def __init__(self, options: BlockHMMOptions, origin: nn.Module, scale: float):
+    power: ClassVar[float] = -0.5
+    """Of d in the standard deviation of the numbers in the vectors v_j of fresh states as destination."""
+
+    def __init__(self, options: BlockHMMOptions, origin: nn.Module):
         super().__init__()
         self.add_networks(options)
-        self.destinations = Destinations(options, origin, scale)
+        self.destinations = Destinations(options, origin, options.dim**self.power)
 
     def add_networks(self, options: BlockHMMOptions) -> None:
         """Make the networks that start and transitions need."""
@@ -67,9 +66,7 @@ class NeuralDistributions(nn.Module):
     N(0, 1/d), or from N(0, 1/√d) by `lowrank_hmm`; from N(0, 1) the first transitions would be almost deterministic.
     """
 
-    def __init__(
-        self, vocabulary_size: int, options: Chosen, transitions: Callable[[Chosen, nn.Module], NeuralTransitions]
-    ):
+    def __init__(self, vocabulary_size: int, options: BlockHMMOptions, transitions: type[NeuralTransitions]):
         super().__init__()
         self.clusters, self.states = options.clusters, options.states
         self.origin, self.emission = state_vectors(options), state_network(options)

@@ -53,7 +53,7 @@ class TwoLevelTransitions(NeuralTransitions):
     """The chain of `TwoLevelHMM`."""
 
     def __init__(self, options: TwoLevelHMMOptions, origin: nn.Module):
-        super().__init__(options, origin, options.dim**-0.5)
+        super().__init__(options, origin)
         self.temperature = options.temperature
 
     def add_networks(self, options: BlockHMMOptions) -> None:

@@ -6,7 +6,7 @@ https://aclanthology.org/2020.emnlp-main.103
 from typing import NamedTuple
 
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from lmzoo.core.options import configured
 from lmzoo.models.hmm.block_hmm import BlockHMM, BlockHMMOptions, BlockTables
@@ -38,9 +38,6 @@ class Softmax(NamedTuple):
 
 class SoftmaxTransitions(NeuralTransitions):
     """p(j | i) ∝ exp(Res_t(e_i)·v_j) over all states j."""
-
-    def __init__(self, options: BlockHMMOptions, origin: nn.Module):
-        super().__init__(options, origin, options.dim**-0.5)
 
     def forward(self, e: Tensor, v: Tensor, states: Tensor) -> Softmax:
         return Softmax(self.transition(e), v)

@@ -1,6 +1,5 @@
 """A linear dynamical system on words, fitted from counts: Belanger & Kakade, ICML 2015, arxiv.org/abs/1502.04081"""
 
-import logging
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -45,8 +44,6 @@ def smooth(J: Tensor, A: Tensor, filtered: Tensor, mask: Tensor | None = None) -
         smoothed.append(s)
     return torch.stack(smoothed[::-1], dim=1)
 
-
-log = logging.getLogger(__name__)
 
 WHITENING_FLOOR = 1e-8
 """Least variance that whitening divides by, as a share of the largest; means hardly vary in such directions."""

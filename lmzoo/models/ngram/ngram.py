@@ -1,6 +1,5 @@
 """n-gram models: counts, smoothing, backing off."""
 
-import logging
 import math
 from typing import Any
 
@@ -17,8 +16,6 @@ from lmzoo.models.ngram.table import NGramTable
 from lmzoo.protocol.model import State, models
 from lmzoo.protocol.state_dict import sized_by_estimate
 from lmzoo.protocol.window_model import WindowModel
-
-log = logging.getLogger(__name__)
 
 
 class BackoffModel(WindowModel):

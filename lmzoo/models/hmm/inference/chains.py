@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from lmzoo.numerics.logspace import log_linear, logsumexp_by_label
+from lmzoo.models.hmm.inference.underflow import log_linear, logsumexp_by_label
 
 if TYPE_CHECKING:
     from lmzoo.models.hmm.block_hmm import BlockTables

@@ -8,10 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lmzoo.models.hmm.inference.grouping import group
 from lmzoo.numerics.gpu_sync import TensorCache, on_host
 from lmzoo.numerics.precision import at_least_float32
-from lmzoo.numerics.sparse import grouped
+from lmzoo.numerics.sparse import group, grouped
 
 
 @TensorCache

@@ -29,7 +29,7 @@ from torch import Tensor
 from lmzoo.core.errors import UserError
 from lmzoo.core.progress import tracked
 from lmzoo.corpus.vocabulary import EOS_ID
-from lmzoo.numerics.logspace import logsumexp_by_label
+from lmzoo.models.hmm.inference.underflow import logsumexp_by_label
 from lmzoo.protocol.abilities import HiddenChain
 from lmzoo.protocol.patterns import Automaton
 from lmzoo.protocol.sampling import LONGEST_SENTENCE, draw

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lmzoo.models.hmm.inference.grouping import by_source
 from lmzoo.numerics.gpu_sync import to_device_async
 from lmzoo.numerics.precision import at_least_float32, in_autocast_type
+from lmzoo.numerics.sparse import by_source
 
 CHUNK = {"cpu": 2**21, "cuda": 2**26}
 """How many transition logits exist at a time: enough to keep matrix products busy."""
@@ -83,7 +83,7 @@ def transition_tiles(U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Te
     """log p(j | i) = u_i·v_j - log Σ_k exp(u_i·v_k) of the given cluster pairs; k runs over all MS states.
 
     The rows of a few clusters are computed at a time, as many as `CHUNK` has room for, and the tiles are cut out of
-    them. The backward pass computes them again.
+    them. The backward pass computes those again that are beyond `KEPT`.
 
     Args:
         U, V: (M, S, d) vectors of the states as origin and as destination.
