@@ -18,7 +18,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.types import OverrideType
 from hydra.errors import HydraException
 from hydra.types import RunMode
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from lmzoo.cli.help import help_text
@@ -84,6 +84,7 @@ def run_hydra(job: Job, config_name: str, line: Sequence[str] | None = None) -> 
         with exit_on_interrupt():  # not at the top, since --help and misspelt options need no PyTorch
             from lmzoo.training.session import train
         settings, chosen = HydraConfig.get(), []
+        task: Any = OmegaConf.to_container(settings.overrides.task)  # as given, since some may be interpolations
         number = settings.job.num if settings.mode == RunMode.MULTIRUN else None
         if number is not None:
             if own := settings.launcher.get("cpus_per_task"):  # joblib sets OMP_NUM_THREADS in its processes
@@ -91,9 +92,9 @@ def run_hydra(job: Job, config_name: str, line: Sequence[str] | None = None) -> 
 
                 torch.set_num_threads(own)
             fixed = {o.key_or_group for o in map(parse, arguments.overrides) if not o.is_sweep_override()}
-            chosen = [given for given in settings.overrides.task if parse(given).key_or_group not in fixed]
-        names_given = [parse(override).key_or_group for override in settings.overrides.task]
-        parsed = _configuration(config, names.__getitem__, compose)
+            chosen = [given for given in task if parse(given).key_or_group not in fixed]
+        names_given = [parse(override).key_or_group for override in task]
+        parsed = _configuration(config, names.__getitem__, lambda more: compose([*task, *more]))
         return job(partial(train, parsed, names_given), str(parsed["run_dir"]), number, chosen)
 
     more = ("multirun", "cfg", "info", "hydra_help", "version", "experimental_rerun")  # than composition
@@ -111,8 +112,6 @@ def run_hydra(job: Job, config_name: str, line: Sequence[str] | None = None) -> 
         HydraConfig.instance().set_config(config)
         try:
             do(config)
-        except OmegaConfBaseException as error:  # an invalid interpolation
-            raise UserError(str(error)) from None
         finally:
             sys.argv = before
         return
@@ -136,7 +135,8 @@ def run_hydra(job: Job, config_name: str, line: Sequence[str] | None = None) -> 
             return None
 
     sys.argv = [line[0], *(along.get(override, override) for override in arguments.overrides), *flags]
-    logging.getLogger("hydra_plugins.hydra_optuna_sweeper._impl").addFilter(_is_unreported)
+    optuna = logging.getLogger("hydra_plugins.hydra_optuna_sweeper._impl")  # reports a failed run again
+    optuna.addFilter(lambda record: "float-castable. Got 'None'" not in record.getMessage())
     try:
         hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name=config_name)(as_typed)()
     except BrokenPipeError:  # by --help | head
@@ -145,27 +145,15 @@ def run_hydra(job: Job, config_name: str, line: Sequence[str] | None = None) -> 
         if not stop:  # else caused by the job that stopped
             if ours:
                 check_keys(arguments.overrides, config_name, folders)
-            raise _users_error(error) from None
+            if str(error) == "No trials are completed yet.":  # Optuna's
+                raise UserError("the search has no best run, as all its runs failed") from None
+            lacking = re.search("Could not (find|load) 'hydra/(launcher|sweeper)/", str(error))
+            advice = "other launchers and sweepers come with pip install 'lmzoo-torch[sweep]'" if lacking else None
+            raise UserError(hydra_message(error), advice) from None
     finally:
         sys.argv = before
-    if stop and isinstance(stop[0], OmegaConfBaseException):
-        raise UserError(str(stop[0]))
     if stop:
         raise stop[0]
-
-
-def _users_error(error: Exception) -> UserError:
-    """The UserError for an exception of Hydra or its plug-ins."""
-    if str(error) == "No trials are completed yet.":  # Optuna's
-        return UserError("the search has no best run, as all its runs failed")
-    lacking = re.search("Could not (find|load) 'hydra/(launcher|sweeper)/", str(error))
-    advice = "other launchers and sweepers come with pip install 'lmzoo-torch[sweep]'" if lacking else None
-    return UserError(hydra_message(error), advice)
-
-
-def _is_unreported(record: logging.LogRecord) -> bool:
-    """A log filter without Optuna's report of a failed run, whose own error is printed already."""
-    return "float-castable. Got 'None'" not in record.getMessage()
 
 
 class _Names(dict[str, str]):
@@ -191,7 +179,7 @@ def _configuration(config: DictConfig, names: Callable[[str], str], compose: Com
     if INHERITED in HydraConfig.get().runtime.choices and (groups := inherited_options(settings, names)):
         source = sha256(json.dumps(groups).encode())
         ConfigStore.instance().store(source, groups, INHERITED, "_global_")
-        settings = resolved(compose([*HydraConfig.get().overrides.task, f"{INHERITED}={source}"]))
+        settings = resolved(compose([f"{INHERITED}={source}"]))
     return Configuration.from_command(settings, names)
 
 

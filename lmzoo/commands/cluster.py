@@ -4,7 +4,7 @@ from pathlib import Path
 
 from lmzoo.cli.command import CommandParser, bounded, check_output
 from lmzoo.core.configs import choices, defaults
-from lmzoo.core.errors import UserError, printable
+from lmzoo.core.errors import UserError, pluralize, printable
 from lmzoo.core.files import read_pieces, write_output
 from lmzoo.core.options import Size
 from lmzoo.corpus import Vocabulary, load_corpus
@@ -63,6 +63,6 @@ def main() -> None:
     write_output(options.out, "".join(lines).encode())
     information = average_mutual_information(tokens, cluster_of)
     print(
-        f"{options.clusters} clusters of {len(vocabulary):,} words in {len(tokens):,} tokens: "
+        f"{pluralize(options.clusters, 'cluster')} of {len(vocabulary):,} words in {len(tokens):,} tokens: "
         f"average mutual information {information:.4f} nats; written to {printable(str(options.out))}"
     )

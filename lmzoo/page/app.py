@@ -24,8 +24,8 @@ from lmzoo.protocol.sampling import Decoding
 NEXT, NEAR, ANSWERS = 12, 8, 6
 """How many next words, nearest words and answers are shown."""
 
-ANY = "any"
-"""The choice of no label."""
+ANY = "any\t"
+"""The choice of no label; labels have no tabs."""
 
 MOST_CHARACTERS = 2000
 """That a field takes."""

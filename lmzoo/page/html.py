@@ -70,9 +70,6 @@ def header(zoo: Zoo) -> str:
     return f'<h1>lmzoo demo</h1><ul class="runs" aria-label="runs of {words}">{chips}</ul>{notes}'
 
 
-# --------------------------------------------------------------------------------------------------- words in a text
-
-
 def scale() -> str:
     """What the colours of words mean."""
     ticks = "".join(f"<span>{bits}</span>" for bits in (0, 4, 8, 12, 16))
@@ -152,9 +149,6 @@ def word(token: data.Token) -> str:
     )
 
 
-# -------------------------------------------------------------------------------------------------------------- bars
-
-
 def bars(ranked: data.Ranked, value: Callable[[float], str], most: float | None = None, typed: str = "") -> str:
     """A bar for each word; ``most`` is as long as there is room.
 
@@ -196,9 +190,6 @@ def filled(name: str, found: Filled) -> str:
     ]
     whole = f'<h3 class="sub">whole sentences</h3>{bars(found.best, percent)}'
     return card(name, f"log p = {found.logprob:.2f} nats", cards(gaps, beside=True) + whole)
-
-
-# ------------------------------------------------------------------------------------------------------------ states
 
 
 def sentence(found: data.SentenceStates) -> str:
@@ -265,9 +256,6 @@ def hue(state: int) -> int:
     return round(state * GOLDEN) % 360
 
 
-# ----------------------------------------------------------------------------------------------------------- nearest
-
-
 def neighbours(name: str, ranked: data.Ranked) -> str:
     """The nearest words by their cosines."""
     return card(name, "", bars(ranked, "{:.2f}".format, 1.0))
@@ -279,9 +267,6 @@ def answers(name: str, found: tuple[data.Ranked, data.Ranked], sought: str) -> s
     return card(
         name, "", "".join(f'<h3 class="sub">{title}</h3>{bars(ranked, "{:.2f}".format)}' for title, ranked in sides)
     )
-
-
-# ----------------------------------------------------------------------------------------------------------- numbers
 
 
 def percent(p: float) -> str:

@@ -128,7 +128,8 @@ def source_warnings(run: Run) -> Iterator[str]:
     """Warnings that a source run was not trained to the end, or not on the whole text."""
     if unfinished := run.unfinished():
         yield unfinished
-    if (first := run.config()["trainer"]["first_tokens"]) is not None:
+    first = run.config()["trainer"]["first_tokens"]
+    if first is not None and f", first {first:,} tokens" in run.recorded_corpus().get("name", ""):
         yield f"{run.path}: was trained on only the first {first:,} tokens"
 
 

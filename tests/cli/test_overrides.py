@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from command_line import SMALL, command
 
+from lmzoo.runs.directory import Run
+
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
@@ -86,7 +88,8 @@ from command_line import SMALL, command
             """-m does; a list is 'corpus.train=[a,b]', a name with a comma "corpus.train='a,b'\"""",
         ),
         ("--run --multirun", "Only one of --run, --multirun"),
-        ("run_dir=${nope}", "Interpolation key 'nope' not found"),
+        ("run_dir=${nope}", "run_dir: Interpolation key 'nope' not found"),
+        ("optimizer.lr=${.nope}", "optimizer.lr: Interpolation key 'nope' not found"),
         # wrong types and sizes
         ("model.hidden=many", "model.hidden=many: must be an integer"),
         ("model.hidden=", "model.hidden=: must be an integer"),
@@ -133,3 +136,11 @@ def test_an_option_and_its_value_as_other_programs_have_them(folder: Path):
 @pytest.mark.parametrize("line", [["--info", "defaults", "model=ngram"], ["model=ngram", "--info"]])
 def test_a_flag_of_hydra_does_not_take_an_option_for_its_value(line: list[str]):
     assert "Defaults List" in command(*line).out
+
+
+def test_an_option_may_be_another_one_of_its_group(tmp_path: Path):
+    small = [word for word in SMALL if not word.startswith(("model", "run_dir"))]
+    run = tmp_path / "run"
+    options = ["model=lstm", "model.hidden=6", "model.embedding=${.hidden}", f"run_dir={run}"]
+    assert command(*small, *options).code == 0
+    assert Run(run).config()["model"]["embedding"] == 6

@@ -188,6 +188,9 @@ def test_runs_that_may_surprise_are_named(runs: list[str], corpus: Corpus, tmp_p
         keys = ("trainer",) if name == "config.yaml" else ("config", "trainer")
         edit(part / name, put(*keys, "first_tokens", value=1000))
     mixture([str(part)], corpus, "token")
+    assert "was trained on only" not in caplog.text  # the text has fewer
+    edit(part / "provenance.json", put(0, "corpus", "name", value="markov, first 1,000 tokens"))
+    mixture([str(part)], corpus, "token")
     assert f"{part}: was trained on only the first 1,000 tokens" in caplog.text
 
 
