@@ -4,14 +4,13 @@ from pathlib import Path
 from typing import Annotated
 
 from lmzoo.cli.command import CommandParser, check_output
-from lmzoo.core.errors import UserError, printable, shortened
+from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Bounds, Seed, Size
-from lmzoo.reports.map import picture, tsne
+from lmzoo.reports.map import of_run
 from lmzoo.runs.directory import Run
 from lmzoo.runs.kinds import WORD_VECTORS
-from lmzoo.words.brown import cached_brown_clusters
-from lmzoo.words.vectors.formats import VECTORS, read_vectors
+from lmzoo.words.vectors.formats import read_vectors
 
 
 def main() -> None:
@@ -39,12 +38,6 @@ def main() -> None:
     run.config().kind.require(run.path, WORD_VECTORS)
     file = (options.out or run.path) / "map.png"
     check_output(picture=file)
-    corpus, shown = run.corpus(), vectors.words[: options.words]
-    if absent := [word for word in shown if word not in corpus.vocabulary.index]:
-        raise run.unusable(VECTORS, f"'{shortened(absent[0])}' is no word of corpus {corpus.name}")
-    rows = [corpus.vocabulary.index[word] for word in shown]
-    places = tsne(vectors.matrix[: options.words], options.perplexity, options.seed)
-    of_word = cached_brown_clusters(corpus.splits["train"], len(corpus.vocabulary), options.clusters, "--clusters")
-    title = f"{run.config()['method']['name']} on {corpus.name}"
-    write_output(file, picture(title, shown, places, of_word[rows].tolist()))
+    drawn = of_run(run, run.corpus(), vectors, options.words, options.clusters, options.perplexity, options.seed)
+    write_output(file, drawn)
     print(printable(str(file)))

@@ -1,5 +1,6 @@
 """Rerank an n-best list with a language model: ``lmzoo rerank RUN [FILE]``."""
 
+import argparse
 import math
 from collections.abc import Sequence
 from itertools import chain
@@ -72,27 +73,7 @@ def best_first(entries: Sequence[Hypothesis], total: Sequence[float]) -> list[li
 
 def main() -> None:
     """Run the command."""
-    parser = CommandParser(
-        "rerank",
-        ". Prints the hypotheses of each id, best first, with log p under the "
-        "model, in nats, and the weighted sum of all scores appended. Each is scored independently, whatever the run's "
-        "context.",
-        "example: lmzoo rerank outputs/ptb/lstm nbest.txt --weights 0.8 1",
-    )
-    parser.add_run("outputs/ptb/lstm")
-    parser.add_text(
-        "lines 'id ||| text ||| score …', optionally with '||| total', which is ignored, as are names of scores (LM0=)"
-    )
-    parser.add_argument(
-        "--weights", type=float, nargs="+", help="weights of log p and of each score in the list (default: 1)"
-    )
-    parser.add_device()
-    arguments = parser.parse_args()
-    entries = hypotheses(read_lines(text_file(arguments)), arguments.text)
-    scores = 1 + len(entries[0].scores)
-    arguments.weights = arguments.weights or [1.0] * scores
-    if len(arguments.weights) != scores or not all(map(math.isfinite, arguments.weights)):
-        raise UserError(f"--weights: give {pluralize(scores, 'number')}, the first for log p")
+    arguments, entries = _read_command_line()
     texts, weights = tokenized(arguments, [entry.text for entry in entries]), arguments.weights
     run, model, vocabulary = open_model(arguments.run, arguments.device)
     check_tokenize(arguments, vocabulary, arguments.run)
@@ -114,3 +95,28 @@ def main() -> None:
     if decided := [entries[group[0]].key for group, other in zip(groups, others, strict=True) if group[0] != other[0]]:
         warn(f"unknown words decide for {len(decided)} of {len(groups)} ids, {decided[0]} the first: without them "
              "another hypothesis is the best")  # fmt: skip
+
+
+def _read_command_line() -> tuple[argparse.Namespace, list[Hypothesis]]:
+    parser = CommandParser(
+        "rerank",
+        ". Prints the hypotheses of each id, best first, with log p under the "
+        "model, in nats, and the weighted sum of all scores appended. Each is scored independently, whatever the run's "
+        "context.",
+        "example: lmzoo rerank outputs/ptb/lstm nbest.txt --weights 0.8 1",
+    )
+    parser.add_run("outputs/ptb/lstm")
+    parser.add_text(
+        "lines 'id ||| text ||| score …', optionally with '||| total', which is ignored, as are names of scores (LM0=)"
+    )
+    parser.add_argument(
+        "--weights", type=float, nargs="+", help="weights of log p and of each score in the list (default: 1)"
+    )
+    parser.add_device()
+    arguments = parser.parse_args()
+    entries = hypotheses(read_lines(text_file(arguments)), arguments.text)
+    scores = 1 + len(entries[0].scores)
+    arguments.weights = arguments.weights or [1.0] * scores
+    if len(arguments.weights) != scores or not all(map(math.isfinite, arguments.weights)):
+        raise UserError(f"--weights: give {pluralize(scores, 'number')}, the first for log p")
+    return arguments, entries

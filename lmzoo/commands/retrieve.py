@@ -164,4 +164,4 @@ def _flag(name: str) -> str:
 def _print_figures(values: np.ndarray, what: str) -> None:
     """Print the means of (Q, 3) measures."""
     means = "  ".join(f"{name} {mean:.4f}" for name, mean in zip(MEASURES, values.mean(0), strict=True))
-    print(f"{means}  ({'1 query' if len(values) == 1 else f'{len(values)} queries'})  {what}".rstrip())
+    print(f"{means}  ({len(values)} queries)  {what}".rstrip())

@@ -219,8 +219,9 @@ def text(options: TextOptions) -> Corpus:
     of_files, sha256s = dict(corpus.of_files), dict(corpus.sha256)
     if parts.whole:
         of_files["train"] = [*of_files["train"], *parts.whole]
-    if changes := [(name, value) for name in ("lower", "tokenizer", "reverse") if (value := getattr(options, name))]:
-        sha256s |= {split: sha256(f"{changes} {sha256s[split]}".encode()) for split in corpus.splits}  # another text
+    changes = {name: value for name, value in form.options.items() if value and name not in ("unit", "subwords")}
+    if changes:  # another text
+        sha256s |= {split: sha256(f"{changes} {sha256s[split]}".encode()) for split in corpus.splits}
     return replace(corpus, of_files=of_files, sha256=sha256s, notes=notes)
 
 

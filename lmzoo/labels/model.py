@@ -72,9 +72,13 @@ class Saved:
 
     def state_dict(self) -> StateDict:
         """The trained parameters and vocabularies."""
-        values = {name: getattr(self, name) for name in self.saved}
-        return {name: value.state_dict() if isinstance(value, Saved) else value if isinstance(value, Tensor)
-                else encode(value) for name, value in values.items()}  # fmt: skip
+        state: StateDict = {}
+        for name in self.saved:
+            value = getattr(self, name)
+            state[name] = value.state_dict() if isinstance(value, Saved) else value
+            if not isinstance(value, Saved | Tensor):
+                state[name] = encode(value)
+        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a `state_dict` of an object with the same options."""

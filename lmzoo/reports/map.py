@@ -8,10 +8,14 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from lmzoo.core.errors import UserError, printable
+from lmzoo.core.errors import UserError, printable, shortened
 from lmzoo.core.extras import import_optional
+from lmzoo.corpus import Corpus
 from lmzoo.reports.charts import charts, legend, rendered
-from lmzoo.words.vectors.word_vectors import unit
+from lmzoo.runs.directory import Run
+from lmzoo.words.brown import cached_brown_clusters
+from lmzoo.words.vectors.formats import VECTORS
+from lmzoo.words.vectors.word_vectors import WordVectors, unit
 
 LETTER, LINE = 0.0055, 0.011
 """The width of a letter and the height of a line in the picture, in units of the map."""
@@ -71,3 +75,20 @@ def tsne(matrix: Tensor, perplexity: float, seed: int) -> np.ndarray:
     found = manifold.TSNE(2, perplexity=perplexity, init="pca", random_state=seed).fit_transform(unit(matrix).numpy())
     low, high = found.min(0), found.max(0)
     return (found - low) / (high - low)
+
+
+def of_run(
+    run: Run, corpus: Corpus, vectors: WordVectors, words: int, clusters: int, perplexity: float, seed: int
+) -> bytes:
+    """The picture of the most frequent words of a run of ``lmzoo vectors``, by `tsne`, coloured by Brown cluster.
+
+    Raises: UserError as `tsne` and `picture` do, and if a word with a vector is not in the run's corpus.
+    """
+    shown = vectors.words[:words]
+    if absent := [word for word in shown if word not in corpus.vocabulary.index]:
+        raise run.unusable(VECTORS, f"'{shortened(absent[0])}' is no word of corpus {corpus.name}")
+    rows = [corpus.vocabulary.index[word] for word in shown]
+    places = tsne(vectors.matrix[:words], perplexity, seed)
+    of_word = cached_brown_clusters(corpus.splits["train"], len(corpus.vocabulary), clusters, "--clusters")
+    title = f"{run.config()['method']['name']} on {corpus.name}"
+    return picture(title, shown, places, of_word[rows].tolist())

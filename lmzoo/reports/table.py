@@ -19,14 +19,12 @@ def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list
 
 def csv_bytes(rows: Iterable[Iterable[Any]]) -> bytes:
     """Format rows as CSV in UTF-8."""
-    return tab_lines(rows, ",").encode("utf-8", "surrogatepass")
+    return _lines(rows, ",").encode("utf-8", "surrogatepass")
 
 
-def tab_lines(rows: Iterable[Iterable[Any]], between: str = "\t") -> str:
+def tab_lines(rows: Iterable[Iterable[Any]]) -> str:
     """Format rows with tabs between cells; a cell with " is quoted, since R and pandas would lose the rest."""
-    stream = io.StringIO()
-    csv.writer(stream, delimiter=between, lineterminator="\n").writerows(rows)
-    return stream.getvalue()
+    return _lines(rows, "\t")
 
 
 def cell(value: Any) -> str:
@@ -41,3 +39,9 @@ def cell(value: Any) -> str:
 def table_bytes(rows: Iterable[Iterable[Any]], file: Path) -> bytes:
     """Format rows for a file in UTF-8: as CSV if its name ends in .csv, otherwise with tabs."""
     return csv_bytes(rows) if text_ending(file) == ".csv" else tab_lines(rows).encode("utf-8", "surrogatepass")
+
+
+def _lines(rows: Iterable[Iterable[Any]], between: str) -> str:
+    stream = io.StringIO()
+    csv.writer(stream, delimiter=between, lineterminator="\n").writerows(rows)
+    return stream.getvalue()

@@ -5,7 +5,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 from torch import Tensor
@@ -42,6 +42,17 @@ def require_plain(checkpoint: Mapping[str, Any]) -> None:
             raise UserError(
                 f"a checkpoint cannot contain {kind}", "let state_dict return dense tensors and plain values"
             )
+
+
+def write_checkpoint(checkpoint: Mapping[str, Any], stream: BinaryIO) -> None:
+    """Write tensors, tuples and plain dictionaries as `read_checkpoint` reads them, without a copy in memory.
+
+    Raises: OSError if the stream does.
+    """
+    try:
+        torch.save(dict(checkpoint), stream)
+    except RuntimeError as error:
+        raise error.__context__ if isinstance(error.__context__, OSError) else error from None
 
 
 def parts(tree: Any) -> Iterator[Any]:

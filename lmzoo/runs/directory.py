@@ -8,7 +8,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
-import torch
 from omegaconf import OmegaConf
 
 from lmzoo.core import ranks
@@ -26,7 +25,12 @@ from lmzoo.corpus.user_files import CONDITIONS, SCORES
 from lmzoo.models.ngram.arpa_file import holds_arpa
 from lmzoo.protocol.lines import Part, file_parts
 from lmzoo.protocol.model import LanguageModel
-from lmzoo.runs.checkpoint import checkpoint_sha256, read_checkpoint, require_plain
+from lmzoo.runs.checkpoint import (
+    checkpoint_sha256,
+    read_checkpoint,
+    require_plain,
+    write_checkpoint,
+)
 from lmzoo.runs.configuration import Configuration
 from lmzoo.runs.files import Files, locked
 from lmzoo.runs.kinds import KINDS
@@ -328,10 +332,7 @@ class Run(Files):
         require_plain(checkpoint)
         checkpoint = {**checkpoint, "config": dict(self.config()), "vocabulary": self._vocabulary_sha256()}
         with self.writing(name) as stream:
-            try:
-                torch.save({**checkpoint, CHECKSUM: checkpoint_sha256(checkpoint)}, stream)
-            except RuntimeError as error:
-                raise error.__context__ if isinstance(error.__context__, OSError) else error from None
+            write_checkpoint({**checkpoint, CHECKSUM: checkpoint_sha256(checkpoint)}, stream)
 
     def finish(self, results: Mapping[str, Any], *files: str) -> None:
         """Write ``results.json`` with the checksums of the configuration, the vocabulary and more ``files``.

@@ -70,6 +70,8 @@ def start_from(model: LanguageModel, corpus: Corpus, folders: str | Sequence[str
     Raises: UserError as `load` does, and if the vocabulary, the shapes of weights, or tensors of integers differ.
     """
     folders = [folders] if isinstance(folders, str) else folders
+    if not folders:
+        raise UserError("trainer.from=[]: names no run", "name one, or leave it out")
     states = [_initial_weights(model, corpus, folder, options) for folder in folders]
     state = dict(states[0])
     for name, first in state.items():

@@ -114,7 +114,7 @@ def test_nothing_that_is_printed_controls_a_terminal(
     monkeypatch.chdir(place)
     if main is map_command.main:
         pytest.importorskip("matplotlib")
-        monkeypatch.setattr("lmzoo.commands.map.tsne", lambda matrix, perplexity, seed: matrix[:, :2].sigmoid().numpy())
+        monkeypatch.setattr("lmzoo.reports.map.tsne", lambda matrix, perplexity, seed: matrix[:, :2].sigmoid().numpy())
     done = command(*line, main=main, terminal=True)
     assert done.code == 0, done
     check(done.out + done.err)

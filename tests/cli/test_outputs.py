@@ -132,7 +132,7 @@ def test_nothing_is_written_through_a_link_inside_a_run(main: Main, line: list[s
 
 def test_a_map_is_not_drawn_through_a_link(runs: Path, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr("lmzoo.commands.map.tsne", lambda matrix, perplexity, seed: matrix[:, :2].sigmoid().numpy())
+    monkeypatch.setattr("lmzoo.reports.map.tsne", lambda matrix, perplexity, seed: matrix[:, :2].sigmoid().numpy())
     line = ["ppmi", "--words", "12", "--clusters", "3"]
     Path("mine").mkdir()
     Path("mine/file").write_text("mine")

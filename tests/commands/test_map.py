@@ -20,7 +20,7 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A run, and the first two dimensions in place of t-SNE's."""
     options = ["method=ppmi", "method.dim=3", "method.min_count=1", "run_dir=ppmi"]
     assert command(*TEXT, *options, main=vectors.main).code == 0
-    monkeypatch.setattr("lmzoo.commands.map.tsne", lambda matrix, *_: matrix[:, :2].sigmoid().numpy())
+    monkeypatch.setattr("lmzoo.reports.map.tsne", lambda matrix, *_: matrix[:, :2].sigmoid().numpy())
     return "ppmi"
 
 

@@ -126,6 +126,7 @@ def test_what_does_not_fit_is_refused_in_a_line(source: Path, tmp_path: Path):
         *same, *RNN, "trainer.from=nowhere"
     )
     assert "trainer.from=3.5: must be a string, a list of strings or null" in refused(*same, *RNN, "trainer.from=3.5")
+    assert "trainer.from=[]: names no run" in refused(*same, *RNN, "trainer.from=[]")
     assert "trainer.epochs=0: evaluates the weights of other runs" in refused(*same, *RNN, "trainer.epochs=0")
 
 

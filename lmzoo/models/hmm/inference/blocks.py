@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from lmzoo.models.hmm.inference.grouping import group
 from lmzoo.models.hmm.inference.underflow import accurate_from, add_gradients, log_dot_products
 from lmzoo.numerics.gpu_sync import assume, to_device_async
-from lmzoo.numerics.sparse import group
 
 
 def _ahead(message: Tensor, A: Tensor, p: Tensor) -> Tensor:

@@ -8,9 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from lmzoo.models.hmm.inference.grouping import group
 from lmzoo.numerics.gpu_sync import TensorCache, on_host
 from lmzoo.numerics.precision import at_least_float32
-from lmzoo.numerics.sparse import group, grouped
+from lmzoo.numerics.sparse import grouped
 
 
 @TensorCache

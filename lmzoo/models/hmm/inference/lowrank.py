@@ -20,10 +20,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from lmzoo.models.hmm.inference.grouping import by_source
 from lmzoo.models.hmm.inference.underflow import accurate_from, add_gradients, log_dot_products, log_product, places
 from lmzoo.numerics.gpu_sync import to_device_async
 from lmzoo.numerics.precision import at_least_float32, autocast_type
-from lmzoo.numerics.sparse import by_source
 
 
 def orthogonal_rows(rows: int, dim: int) -> Tensor:

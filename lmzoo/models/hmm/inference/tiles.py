@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from lmzoo.models.hmm.inference.grouping import by_source
 from lmzoo.numerics.gpu_sync import to_device_async
 from lmzoo.numerics.precision import at_least_float32, in_autocast_type
-from lmzoo.numerics.sparse import by_source
 
 CHUNK = {"cpu": 2**21, "cuda": 2**26}
 """How many transition logits exist at a time: enough to keep matrix products busy."""

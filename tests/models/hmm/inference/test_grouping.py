@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmzoo.numerics.sparse import by_source, group
+from lmzoo.models.hmm.inference.grouping import by_source, group
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=40), st.integers(1, 6))
