@@ -119,7 +119,16 @@ class Learning(Learner):
         trainer, model = self.trainer, self.trainer.model
         if trainer.descent is not None and (best := self.run.restore("best.pt", "model")) is not None:
             self.run.load_weights(model, best, "best.pt")
-        results = evaluate_best(model, self.corpus, trainer.progress)
+        corpus, scores = self.corpus, {}
+        for split in ("valid", "test"):
+            if split in corpus.splits:
+                logprobs = text_logprobs(model, corpus.splits[split], corpus.context, corpus.conditions.get(split))
+                if problem := logprob_error(logprobs):
+                    raise UserError(problem, "choose other options and another run_dir")
+                scores[split] = Score(logprobs)
+            if split == "valid" and trainer.descent is None:  # else it has been shown in training
+                self.show(trainer.progress, {"perplexity/valid": scores[split].perplexity})
+        results = described(scores, model, corpus, trainer.progress)
         if trainer.descent is not None:
             results["precision"] = trainer.options.precision
         return results
@@ -142,15 +151,8 @@ def describe_corpus(corpus: Corpus) -> str:
     return f"{size}; {UNK} is {', '.join(shares)}"
 
 
-def evaluate_best(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[str, Any]:
-    """The results of a trained model."""
-    scores = {}
-    for split in ("valid", "test"):
-        if split in corpus.splits:
-            logprobs = text_logprobs(model, corpus.splits[split], corpus.context, corpus.conditions.get(split))
-            if problem := logprob_error(logprobs):
-                raise UserError(problem, "choose other options and another run_dir")
-            scores[split] = Score(logprobs)
+def described(scores: Mapping[str, Score], model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[str, Any]:
+    """The results of a trained model, whose scores of valid and test are given."""
     figures: dict[str, Any] = {
         "corpus": corpus.name,
         "context": corpus.context,

@@ -7,7 +7,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -85,7 +85,7 @@ class Trainer(Loop):
 
     ``descent`` trains the parameters; None for a model without any.
     ``observe(progress, metrics)`` is called after every step with scalars tagged ``train/…``, and after every
-    validation with ``perplexity/valid``.
+    validation of a descent with ``perplexity/valid``.
 
     Attributes:
         new_model: makes another model of the same options, which must be able to load a plug-in's weights; None: none.
@@ -156,7 +156,7 @@ class Trainer(Loop):
                 speed = f"{progress.tokens / progress.step_seconds:,.0f} tokens/s"
                 bar.update(f"train perplexity {mean:.2f}", f"rate {metrics['train/learning_rate']:.3g}", speed)
                 if validated := progress.window in validations:
-                    valid = self._validate()
+                    valid = self._validate(descent)
                     if progress.window == len(windows):
                         progress.epoch, progress.window = progress.epoch + 1, 0
                     progress.note_check(round(progress.epoch + progress.window / len(windows), 3), valid)
@@ -191,24 +191,26 @@ class Trainer(Loop):
             )
         return kind == "ema" or (kind == "tail" and self.progress.epoch >= after)
 
-    def _validate(self) -> float:
+    def _validate(self, descent: Descent) -> float:
         """Compute validation perplexity and save the best weights, in both cases averaged ones if there are any."""
-        progress, corpus, descent = self.progress, self.corpus, self.descent
-        with nullcontext() if descent is None else descent.optimization.average.in_place():
+        progress, corpus = self.progress, self.corpus
+        with descent.optimization.average.in_place():
             found = score(self.model, corpus.splits["valid"], corpus.context, corpus.conditions.get("valid"))
             valid = ranks.broadcast(found.perplexity)
-            if descent is not None and not math.isfinite(valid):
+            if not math.isfinite(valid):
                 raise NotFinite(f"validation perplexity is {valid} at step {progress.step}")
             progress.stale += 1
-            if valid < progress.best or descent is None:
+            if valid < progress.best:
                 progress.best, progress.stale = valid, 0
-                if ranks.is_main():
-                    self.run.save("best.pt", {"model": self.model.state_dict()})
-            if descent is not None:
-                descent.optimization.note_validation(valid)
-                progress.seconds = time.monotonic() - self.started
+                self._save_best()
+            descent.optimization.note_validation(valid)
+            progress.seconds = time.monotonic() - self.started
             self.observe(progress, {"perplexity/valid": valid})
         return valid
+
+    def _save_best(self) -> None:
+        if ranks.is_main():
+            self.run.save("best.pt", {"model": self.model.state_dict()})
 
     def _estimate(self) -> None:
         if self.options.from_ is not None:
@@ -234,12 +236,12 @@ class Trainer(Loop):
         if self.descent is not None:
             self.descent.begin()
             if self.options.from_ is not None or self.model.starts_from is not None:
-                self._validate()
+                self._validate(self.descent)
             self.progress.finished = not self.options.epochs
         else:
             self.progress.tokens = len(self.corpus.splits["train"])
             self.progress.finished = True
-            self._validate()
+            self._save_best()
         self.loops = {}
         self.save()
         if stopped:

@@ -73,6 +73,24 @@ def test_figures_that_are_no_numbers_are_no_results(tmp_path: Path, monkeypatch:
     assert not (tmp_path / "run" / "results.json").exists()
 
 
+def test_an_estimated_model_scores_each_split_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    score, scored = language_models.text_logprobs, []
+
+    def scoring(model: Any, tokens: torch.Tensor, *arguments: Any) -> torch.Tensor:
+        scored.append(len(tokens))
+        return score(model, tokens, *arguments)
+
+    monkeypatch.setattr(language_models, "text_logprobs", scoring)
+    monkeypatch.setattr("lmzoo.protocol.perplexity.text_logprobs", scoring)
+    results = train(configuration(tmp_path / "run", *TEXT, "model=ngram"))
+    assert scored == [results["tokens"]["valid"], results["tokens"]["test"]]
+    events = EventAccumulator(str(tmp_path / "run"))
+    events.Reload()
+    valid = results["perplexity"]["valid"]
+    assert [point.value for point in events.Scalars("perplexity/valid")] == [pytest.approx(valid)]
+    assert f"valid perplexity {valid:.2f}\n" in (tmp_path / "run" / "train.log").read_text()
+
+
 def test_a_finished_run_is_reported_and_not_repeated(finished, capsys):
     path, results = finished
     before = (path / "last.pt").stat().st_mtime_ns
