@@ -52,9 +52,13 @@ def main() -> None:
         colours.append(FAMILIES[figure.family][0])
     with charts("this picture") as pyplot:
         figure, axes = pyplot.subplots(figsize=(7.2, 4.4))
-        axes.set(title="What time on one core buys", ylabel="perplexity of Penn Treebank’s test", ylim=(60, 210))
+        axes.set(title="Perplexity by the time of training")
+        axes.set(ylabel="perplexity of Penn Treebank’s test", ylim=(50, 210))
         logarithmic(axes, "y")
         plot_by_cost(axes, runs, colours, "seconds of training", lambda run: run.seconds)
+        for family, (colour, _) in FAMILIES.items():
+            axes.plot([], [], "o", color=colour, label=family)
+        axes.legend(loc="lower left", labelcolor="linecolor")
         write_output(PICTURE, rendered(figure, PICTURE))
 
 
