@@ -204,7 +204,7 @@ def text(options: TextOptions) -> Corpus:
     name = corpus_label({"name": "text", "label": options.label, "train": train, "reverse": options.reverse})
     files: dict[str, Sequence[Path]] = {split: text_files(each) for split, each in given.items() if split not in shares}
     read = _labelled if options.condition else _from_files
-    parts = split_holdout(files, shares, form) if shares else SplitFiles(files, {}, [], {})
+    parts = split_holdout(files, shares, form) if shares else SplitFiles(files, {}, {}, {})
     notes = parts.notes
     with parts.named():
         try:
@@ -217,12 +217,13 @@ def text(options: TextOptions) -> Corpus:
             corpus = read(name, options.context, parts.files, form, words)
             notes = notes | {"unknown": _unknown_note(corpus, words.min_count)}
     of_files, sha256s = dict(corpus.of_files), dict(corpus.sha256)
-    if parts.whole:
-        of_files["train"] = [*of_files["train"], *parts.whole]
+    if whole := sorted(set().union(*parts.cut_from.values())):
+        of_files["train"] = [*of_files["train"], *whole]
     changes = {name: value for name, value in form.options.items() if value and name not in ("unit", "subwords")}
     if changes:  # another text
         sha256s |= {split: sha256(f"{changes} {sha256s[split]}".encode()) for split in corpus.splits}
-    return replace(corpus, of_files=of_files, sha256=sha256s, notes=notes)
+    cut_from = {split: files for split, files in parts.cut_from.items() if split != "train"}
+    return replace(corpus, of_files=of_files, cut_from=cut_from, sha256=sha256s, notes=notes)
 
 
 def _unknown_note(corpus: Corpus, least: int) -> str:

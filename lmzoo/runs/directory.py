@@ -54,6 +54,12 @@ _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, 
 """Error numbers of the system for disks that are full, broken or not writable."""
 
 
+def texts_of(start: Mapping[str, Any]) -> dict[str, set[str]]:
+    """The SHA-256 of each split, and of its files, in a record of `Run.starts`."""
+    files = start["corpus"].get("files", {})
+    return {split: {checksum, *files.get(split, ())} for split, checksum in start["corpus"]["sha256"].items()}
+
+
 class Run(Files):
     """A run directory."""
 
@@ -127,21 +133,31 @@ class Run(Files):
             )
 
     def training_text_warning(self, file: Path) -> str | None:
-        """A warning if a file is the training text of the run, or one of its files."""
+        """A warning if a file is text of train, or one of its files, of the run or of a run that it was made from."""
         text = text_checksums([file], Form.of(self.config()["corpus"]))
-        if text is None or text.sha256 not in self.texts().get("train", ()):
+        if text is None:
             return None
-        return f"{file}: is text that {self.path} was trained on, so its figures are better than those of others"
+        for folder, start in self.lineage().items():
+            if text.sha256 in texts_of(start).get("train", ()):
+                by = f"{folder}" if folder == self.path else f"{folder}, which {self.path} was made from,"
+                return f"{file}: is text that {by} was trained on, so its figures are better than those of others"
+        return None
+
+    def lineage(self) -> dict[Path, dict[str, Any]]:
+        """The first start, as in `starts`, of this run and of all readable runs that it was made from, by folder."""
+        found = {self.path: self.starts()[0]}
+        folders = [self.path]
+        for folder in folders:  # which grows
+            for source in (Path(name) for names in found[folder]["made_from"].values() for name in names):
+                if source not in found and source.is_dir():
+                    with contextlib.suppress(UserError):
+                        found[source] = Run(source).starts()[0]
+                        folders.append(source)
+        return found
 
     def recorded_corpus(self) -> dict[str, Any]:
         """The corpus at the first start, as recorded by `provenance`: its name, the ``sha256`` of each split, notes."""
         return self.starts()[0]["corpus"]
-
-    def texts(self) -> dict[str, set[str]]:
-        """The SHA-256 of each split at the first start, and of its files."""
-        begun_with = self.recorded_corpus()
-        files = begun_with.get("files", {})
-        return {split: {checksum, *files.get(split, ())} for split, checksum in begun_with["sha256"].items()}
 
     @contextlib.contextmanager
     def exclusive_lock(self) -> Iterator[None]:

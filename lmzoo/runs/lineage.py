@@ -1,39 +1,38 @@
 """Texts that a run has seen through the runs it was made from."""
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.corpus import SAY_LESS, SPLITS
-from lmzoo.runs.directory import Run
+from lmzoo.runs.directory import Run, texts_of
 
 
 def leakage_warnings(sources: Mapping[str, Sequence[str]], corpus: Corpus) -> Iterator[str]:
     """Warn of ``sources``, by option, trained on valid or test text of the corpus, or selected on its test.
 
-    Overlaps among the splits of the corpus are in `Corpus.warnings`.
+    A split that is held out from a file is compared with runs that have read the file, too. Overlaps among the splits
+    of the corpus are in `Corpus.warnings`.
     """
     own = corpus.texts
     for option, name in ((option, name) for option, names in sources.items() for name in names):
-        theirs = _texts(Path(name), set())
+        starts = _starts(Path(name))
         for before, split in itertools.combinations(SPLITS, 2):
-            if theirs[before] & own.get(split, set()) - own.get(before, set()):
+            new = own.get(split, set()) - own.get(before, set())
+            if any(texts_of(start).get(before, set()) & new for start in starts):
                 yield f"{option}: {name} has text of {split} as its {before}: {SAY_LESS[before]}"
+        for split, files in corpus.cut_from.items():
+            others = [start for start in starts if start["corpus"]["sha256"].get(split) != corpus.sha256[split]]
+            if any(texts_of(start).get("train", set()) & files for start in others):
+                yield f"{option}: {name} has read the file that {split} is held out from: {SAY_LESS['train']}"
 
 
-def _texts(folder: Path, seen: set[Path]) -> dict[str, set[str]]:
-    """The checksums, by split, of the texts of a run and of its sources, where these still exist."""
-    found: dict[str, set[str]] = {split: set() for split in SPLITS}
-    if folder in seen or not folder.is_dir():
-        return found
-    seen.add(folder)
+def _starts(folder: Path) -> Collection[Mapping[str, Any]]:
+    """The first start of a run and of all that it was made from; none if it is not a readable run."""
     try:
-        of_run, made_from = Run(folder).texts(), Run(folder).origins()
-    except UserError:  # not a readable run
-        return found
-    for part in (of_run, *(_texts(Path(name), seen) for names in made_from.values() for name in names)):
-        for split in SPLITS:
-            found[split] |= part.get(split, set())
-    return found
+        return Run(folder).lineage().values() if folder.is_dir() else ()
+    except UserError:
+        return ()

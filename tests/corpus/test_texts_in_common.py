@@ -106,6 +106,34 @@ def test_a_run_tells_of_them_in_its_log_and_with_its_figures(texts: Path, main: 
     assert told(command(*options, "run_dir=run", main=main))
 
 
+def test_lines_held_out_from_a_file_that_a_source_has_read_are_reported(texts: Path):
+    Path("novel").write_text("a b c\nb a c\nc <unk> a\n" * 20)
+    learn = ["corpus=text", "corpus.train=novel", *QUICK, *MODELS["rnn"], "trainer.epochs=1"]
+    going_on = [*learn, "corpus.vocabulary=whole", "trainer.from={}", "corpus.valid=10%", "corpus.test=10%"]
+
+    def warned(source: str, run: str, *options: str) -> list[str]:
+        done = command(*(option.format(source) for option in going_on), *options, f"run_dir={run}")
+        assert done.code == 0, done
+        return [line for line in done.out.splitlines() if "trainer.from" in line]
+
+    def found(source: str, *splits: str) -> list[str]:
+        read = "has read the file that {} is held out from: " + TOLD
+        return [f"warning: trainer.from: {source} {read.format(split)}" for split in splits]
+
+    assert command(*learn, "corpus.valid=c.txt", "corpus.unknown=true", "run_dir=whole").code == 0
+    assert command(*learn, "corpus.vocabulary=whole", "corpus.valid=20%", "run_dir=fifth").code == 0
+    assert command(*learn, "corpus.vocabulary=whole", "corpus.valid=10%", "corpus.test=10%", "run_dir=same").code == 0
+    assert warned("whole", "from_whole") == found("whole", "valid", "test")
+    assert warned("fifth", "from_fifth") == found("fifth", "valid", "test")
+    assert warned("same", "from_same") == []
+    assert warned("from_whole", "chain") == found("from_whole", "valid", "test")
+    assert warned("same", "truncated", "trainer.first_tokens=100") == []
+    warning = "novel: is text that whole, which from_d was made from, was trained on, so its figures are better"
+    made = [*learn, "corpus.train=d.txt", "corpus.valid=d.txt", "corpus.vocabulary=whole", "trainer.from=whole"]
+    assert command(*(each for each in made if each != "corpus.train=novel"), "run_dir=from_d").code == 0
+    assert warning in command("from_d", "novel", main=evaluate.main).err
+
+
 def test_a_file_of_train_that_is_measured_is_reported(texts: Path):
     made = command(*NGRAM, "corpus.train=[a.txt,b.txt]", "corpus.valid=c.txt", "corpus.unknown=true", "run_dir=run")
     assert made.code == 0, made
