@@ -74,6 +74,17 @@ class Idle:
         return " and ".join(format_option(option, settings[option]) for option, *_ in self.where)
 
 
+class Initial(Idle):
+    """Marks the type of an option of the weights before training, which those of the runs ``trainer.from`` replace."""
+
+    def __init__(self) -> None:
+        super().__init__(("trainer.from",))
+
+    def reason(self, settings: Mapping[str, Any]) -> str | None:
+        source = settings.get("trainer.from")
+        return format_option("trainer.from", source) if source else None
+
+
 def format_option(option: str, value: Any) -> str:
     """Format an option as on a command line: ``corpus.context=sentence``, ``model=lstm``, ``trainer.average=null``."""
     return f"{option.removesuffix('.name')}={format_value(value)}"

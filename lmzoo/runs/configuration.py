@@ -38,6 +38,9 @@ FREE_TO_CHANGE = {
 SOURCES = ("trainer", "from"), ("corpus", "vocabulary")
 """The options that name a source run or file in groups other than the learner's."""
 
+GO_ON = {"model.teacher"}
+"""The options of the model that name a source which a model needs in training, not where it starts."""
+
 
 class Configuration(Mapping[str, Any]):
     """The settings of a run: groups of options by name, such as ``model``, and options of the whole run.
@@ -161,9 +164,12 @@ class Configuration(Mapping[str, Any]):
         """The options without effect given the others, each with its reason; see `lmzoo.core.options.Idle`."""
         idle = {name: why for registry in (*registries(self.kind), trainers)
                 for name, why in registry.idle(self.options).items() if name in self.options}  # fmt: skip
+        of_steps = [key for key in self.options if _of_steps(key) and key not in FREE_TO_CHANGE]
         if not self.takes_steps:
             reason = f"{format_option('model', self['model']['name'])}, which takes no steps of gradient descent"
-            idle |= dict.fromkeys((key for key in self.options if _of_steps(key) and key not in FREE_TO_CHANGE), reason)
+            idle |= dict.fromkeys(of_steps, reason)
+        elif self.options.get("trainer.epochs") == 0:
+            idle |= dict.fromkeys((key for key in of_steps if key != "trainer.epochs"), "trainer.epochs=0")
         return idle
 
     def notes_on(self, given: Collection[str]) -> Iterator[str]:
@@ -188,8 +194,9 @@ def registries(kind: Kind) -> tuple[Registry, Registry]:
 def inherited_options(settings: Mapping[str, Any], find: Callable[[str], str]) -> dict[str, dict[str, Any]]:
     """The options of other runs that replace defaults, by group.
 
-    ``model`` has those of the run ``trainer.from``, except sources of that run. ``corpus`` has the text processing of
-    the run ``corpus.vocabulary``. A run that has begun uses its own saved options, since the others may be gone.
+    ``model`` has those of the run ``trainer.from``, except sources that it started from. ``corpus`` has the text
+    processing of the run ``corpus.vocabulary``. A run that has begun uses its own saved options, since the others may
+    be gone.
 
     Args:
         settings: a resolved Hydra configuration.
@@ -212,7 +219,8 @@ def inherited_options(settings: Mapping[str, Any], find: Callable[[str], str]) -
         if isinstance(model, dict) and model.get("name") == settings["model"]["name"]:
             models = registries(LANGUAGE_MODEL)[0]
             sources = models.sources(model) if model["name"] in models.entries else {}
-            groups["model"] = {name: value for name, value in model.items() if f"model.{name}" not in sources}
+            begun_with = sources.keys() - GO_ON
+            groups["model"] = {name: value for name, value in model.items() if f"model.{name}" not in begun_with}
     if vocabulary:
         groups["corpus"] = form_of_run(vocabulary)
     return {

@@ -22,6 +22,7 @@ from lmzoo.protocol.perplexity import Score, logprob_error, perplexity, score, t
 from lmzoo.protocol.sampling import sample
 from lmzoo.reports.board import Board
 from lmzoo.runs.command_options import TrainOptions
+from lmzoo.runs.configuration import GO_ON
 from lmzoo.runs.device import resolve_device
 from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import build_model
@@ -50,7 +51,7 @@ class Learning(Learner):
         self.trainer_options = call(TrainerOptions, options.trainer, "trainer.")
         models.check(options.model)
         begun, others = self.trainer_options.from_, models.sources(options.model)
-        if begun is not None and (starts := others.keys() - {"model.teacher"}):  # a teacher goes with any start
+        if begun is not None and (starts := others.keys() - GO_ON):
             raise UserError(
                 f"trainer.from={begun}: is where the model starts, and so is {min(starts)}", "leave one out"
             )

@@ -67,6 +67,14 @@ LINES |= {
     }.items()
 }  # fmt: skip
 LINES |= {model: [*TEXT, *QUICK, *MODELS[model]] for model in ("rnn", "gru", "vlhmm")}
+STARTED = {
+    **{model: [*TEXT, *QUICK, *MODELS[model], "model.dropout=0"] for model in ("rnn", "gru", "lstm", "vlhmm")},
+    **{name: LINES[name] for name in ("nnlm", "logbilinear", "lds", "two levels", "low rank")},
+    "lds_rnn": [*LINES["lds_rnn"][:-2], "model.dropout=0"],
+    "hmm": [*TEXT, *QUICK, "model=hmm", "model.states=4", "model.iterations=2", "model.gradient=true"],
+}
+LINES |= {f"{name} from a run": [*line, f"trainer.from={name}"] for name, line in STARTED.items()}
+LINES["evaluated"] = [*STARTED["rnn"], "trainer.from=rnn", "trainer.epochs=0"]
 LINES["characters"] = [*LINES["text"], "corpus.unit=char"]
 LINES["averaged"] = [*LINES["nnlm"], "model.context=averaged", "trainer.average=nt"]
 OTHERS |= {method: ("vectors", [*OTHERS["skipgram"][1], f"method={method}"]) for method in ("cbow", "fasttext")}
@@ -82,6 +90,8 @@ CHANGED = {
     "model.tied": True,
     "model.embeddings": "factored",
     "model.vectors": "vectors.txt",
+    "model.begin": "clusters",
+    "model.init_recurrent": "orthogonal",
 }
 """Other values of options whose type does not tell one."""
 
@@ -121,7 +131,7 @@ def tensors(kind: str, config: dict[str, Any]) -> Any:
     return {name: value for name, value in state.items() if "_extra_state" not in name}  # which has options
 
 
-FEW = ("stream", "sentences", "two levels", "ngram", "skipgram", "birnn")
+FEW = ("stream", "sentences", "two levels", "ngram", "rnn from a run", "evaluated", "skipgram", "birnn")
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in FEW else [pytest.mark.slow]) for name in ALL])
@@ -130,6 +140,8 @@ def test_what_has_no_effect_changes_nothing(name: str, place: Path, tmp_path: Pa
     monkeypatch.chdir(place)
     kind, line = ALL[name]
     config = configuration(tmp_path / "one", *line, command=kind)
+    if (source := config.get("trainer", {}).get("from")) and not Path(source).exists():
+        train(configuration(place / source, *STARTED[source]))
     idle = Configuration(config).without_effect()
     assert idle
     changed = configuration(tmp_path / "two", *line, command=kind)

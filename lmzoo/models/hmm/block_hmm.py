@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lmzoo.core.errors import UserError, format_value
-from lmzoo.core.options import Dropout, Idle, Options, Size, Source
+from lmzoo.core.options import Dropout, Idle, Initial, Options, Size, Source
 from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.models.hmm.distillation import distil
 from lmzoo.models.hmm.inference import blocks
@@ -63,7 +63,7 @@ class BlockHMMOptions(Options):
     """Z = MS, the number of hidden states, a multiple of clusters."""
     clusters: Size = 64
     """M, the number of clusters of words, and of states."""
-    clustering: Clustering = "brown"
+    clustering: Annotated[Clustering, Initial()] = "brown"
     """how words are clustered: Brown clustering; uniformly at random; or by frequency, so that all clusters have an
     equal share of the text."""
     state_dropout: Dropout = 0.5

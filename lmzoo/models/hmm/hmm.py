@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from lmzoo.core.iterations import StateDict, iterations
-from lmzoo.core.options import Count, Idle, NonNegative, Options, Size, configured
+from lmzoo.core.options import Count, Idle, Initial, NonNegative, Options, Size, configured
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows
 from lmzoo.models.hmm.dense_hmm import DenseHMM, DenseTables, over_words
@@ -27,11 +27,11 @@ ROW_TOKENS = 128
 class HMMOptions(Options):
     states: Size = 64
     """Z, the number of hidden states."""
-    begin: Literal["random", "clusters"] = "random"
+    begin: Annotated[Literal["random", "clusters"], Initial()] = "random"
     """initialization of EM: random, or a class bigram model of Z Brown clusters, one for each state."""
-    iterations: Count = 30
+    iterations: Annotated[Count, Initial()] = 30
     """number of EM iterations."""
-    pseudocount: Annotated[NonNegative, Idle(("model.iterations", 0))] = 0.01
+    pseudocount: Annotated[NonNegative, Idle(("model.iterations", 0)), Initial()] = 0.01
     """added to every expected count."""
     gradient: bool = False
     """whether training continues by gradient descent after EM."""

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Count, Depth, Idle, NonNegative, Options, Size, Source, configured
+from lmzoo.core.options import Count, Depth, Idle, Initial, NonNegative, Options, Size, Source, configured
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.models.lds.estimation.fit import Fit, fit
@@ -56,13 +56,13 @@ Unfitted = Idle(("model.dynamics", False), ("model.input", False))
 class LDSOptions(Options):
     hidden: Size = 100
     """h, the dimension of the system's state; 200 in the paper."""
-    blocks: Annotated[Depth, Unfitted] = 4
+    blocks: Annotated[Depth, Unfitted, Initial()] = 4
     """r of subspace identification, which uses lags 1 … 2r - 1."""
-    lags: Annotated[Depth, Unfitted] = 7
+    lags: Annotated[Depth, Unfitted, Initial()] = 7
     """L, the number of lags used by EM."""
-    pseudocount: Annotated[NonNegative, Unfitted] = 20.0
+    pseudocount: Annotated[NonNegative, Unfitted, Initial()] = 20.0
     """κ, added to the count of every word, with random neighbours."""
-    iterations: Annotated[Count, Unfitted] = 30
+    iterations: Annotated[Count, Unfitted, Initial()] = 30
     """number of EM iterations; 50 in the paper."""
     vectors: Annotated[Source | None, Unfitted] = None
     """a run of ``lmzoo vectors`` or a file: the observations are word vectors, centred and whitened, instead of

@@ -1,9 +1,11 @@
 """An Elman network that begins as a Kalman filter: Belanger & Kakade, ICML 2015, §7, arxiv.org/abs/1502.04081"""
 
+from typing import Annotated
+
 import torch
 from torch import nn
 
-from lmzoo.core.options import NonNegative, Size, configured
+from lmzoo.core.options import Initial, NonNegative, Size, configured
 from lmzoo.corpus import Corpus
 from lmzoo.models.lds.lds import LDSOptions, fit_text, state_whitener
 from lmzoo.models.neural.recurrent import Recurrent, RecurrentOptions
@@ -14,13 +16,13 @@ RMS = 0.5
 
 
 class LDSRNNOptions(RecurrentOptions, LDSOptions):
-    dynamics: bool = True
+    dynamics: Annotated[bool, Initial()] = True
     """whether the recurrent weights of the first layer are initialized from the filter."""
-    input: bool = True
+    input: Annotated[bool, Initial()] = True
     """whether the embeddings, which are not tied, are initialized from the filter."""
     hidden: Size = 100
     """h, the size of embeddings and states, and of the linear system's state."""
-    init: NonNegative = 0.1
+    init: Annotated[NonNegative, Initial()] = 0.1
     """other weights are initialized uniformly in ±init."""
 
 

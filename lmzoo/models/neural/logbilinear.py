@@ -6,7 +6,7 @@ from typing import Annotated
 import torch
 from torch import Tensor, nn
 
-from lmzoo.core.options import Depth, Dropout, Idle, NonNegative, Probability, Size, configured
+from lmzoo.core.options import Depth, Dropout, Idle, Initial, NonNegative, Probability, Size, configured
 from lmzoo.models.neural.context import Fading, Matrices, NeuralWindowModel
 from lmzoo.models.neural.output import Output, OutputOptions
 from lmzoo.models.neural.pretrained import Pretrained, PretrainedOptions
@@ -21,12 +21,12 @@ class LogBilinearOptions(OutputOptions, PretrainedOptions):
     """size of a word's feature vector, the number of R's columns."""
     diagonal: bool = False
     """whether every C_i is diagonal, see `Fading`; this makes long contexts cheap (Mnih & Hinton 2008)."""
-    memory: Annotated[Probability, Idle(("model.diagonal", False))] = 0.95
+    memory: Annotated[Probability, Idle(("model.diagonal", False)), Initial()] = 0.95
     """maximum α of `Fading` for diagonal matrices: initially, features keep between 0 and this fraction of their value
     per word."""
     dropout: Dropout = 0.3
     """dropout rate of the context's features and of r̂."""
-    init: NonNegative = 0.1
+    init: Annotated[NonNegative, Initial()] = 0.1
     """R is initialized uniformly in ±init, b with 0, and full C_i with 1 / (n - 1) of the identity."""
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor, nn
 
-from lmzoo.core.options import Depth, Dropout, Idle, NonNegative, Probability, Size, configured
+from lmzoo.core.options import Depth, Dropout, Idle, Initial, NonNegative, Probability, Size, configured
 from lmzoo.models.neural.context import Fading, NeuralWindowModel, averaged, concatenated
 from lmzoo.models.neural.output import Output, OutputOptions
 from lmzoo.models.neural.pretrained import Pretrained, PretrainedOptions
@@ -27,7 +27,7 @@ class NNLMOptions(OutputOptions, PretrainedOptions):
     2016)."""
     context: Literal["concatenated", "averaged", "fading"] = "concatenated"
     """how x is computed from the context's n - 1 vectors: see `concatenated`, `averaged` and `Fading`."""
-    memory: Annotated[Probability, Idle(("model.context", "concatenated", "averaged"))] = 0.95
+    memory: Annotated[Probability, Idle(("model.context", "concatenated", "averaged")), Initial()] = 0.95
     """maximum α of a `Fading` context: features keep between 0 and this fraction of their value per word."""
     direct: bool = False
     """whether there is W, direct connections from x to the output."""
@@ -42,7 +42,7 @@ class NNLMOptions(OutputOptions, PretrainedOptions):
     generation with PixelCNN decoders", NIPS 2016, equation 2)."""
     dropout: Dropout = 0.3
     """dropout rate of input and hidden layers (Srivastava et al. 2014)."""
-    init: NonNegative = 0.1
+    init: Annotated[NonNegative, Initial()] = 0.1
     """weights are initialized uniformly in ±init, biases with 0."""
 
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Idle, Options, Size
+from lmzoo.core.options import Idle, Initial, Options, Size
 from lmzoo.models.neural.softmax import token_logprobs
 from lmzoo.numerics.gpu_sync import on_host
 from lmzoo.numerics.precision import at_least_float32, in_autocast_type
@@ -19,7 +19,7 @@ class OutputOptions(Options):
     classes: Size | None = None
     """number of word classes of a two-level softmax: first over the classes, then over the words of one, which is
     faster on a CPU. None: one softmax over all words."""
-    clustering: Annotated[Clustering, Idle(("model.classes", None))] = "brown"
+    clustering: Annotated[Clustering, Idle(("model.classes", None)), Initial()] = "brown"
     """how words are assigned to classes: Brown clustering, uniformly at random, or by frequency so that all have an
     equal share of the text, which is cheap."""
 

@@ -9,14 +9,14 @@ Vinyals (2014), https://arxiv.org/abs/1409.2329. Tied input and output embedding
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Depth, Dropout, NonNegative, Size, configured
+from lmzoo.core.options import Depth, Dropout, Initial, NonNegative, Size, configured
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.models.neural.output import MixtureOfSoftmaxes, Output, OutputOptions
@@ -73,9 +73,9 @@ class RecurrentOptions(RegulariserOptions, OutputOptions):
     softmaxes: Size = 1
     """number of softmaxes, mixed with weights that depend on the history, see `MixtureOfSoftmaxes`; Yang et al.
     (2018)."""
-    init: NonNegative = 0.1
+    init: Annotated[NonNegative, Initial()] = 0.1
     """weights are initialized uniformly in ±init, biases with 0."""
-    init_recurrent: Start | None = None
+    init_recurrent: Annotated[Start | None, Initial()] = None
     """initialization of recurrent weights: orthogonal, for each gate; identity, so that states persist; graded, so that
     units keep 0 to 0.95 of their value, for memories of all lengths. See `Start`; the last two are for networks without
     gates. None: as other weights."""
