@@ -161,10 +161,14 @@ def model_of_source(arguments: Sequence[str], folders: Sequence[Path], find: Cal
     if source is None or source.value() is None or {"model", "experiment"} & overrides.keys():
         return []
     swept = source.is_sweep_override() and source.is_discrete_sweep()
-    value = source.value()
-    names = source.sweep_string_iterator() if swept else value if isinstance(value, list) else [value]
+    values = (
+        [parse(f"trainer.from={each}").value() for each in source.sweep_string_iterator()]
+        if swept
+        else [source.value()]
+    )
+    names = [name for value in values for name in (value if isinstance(value, list) else [value])]
     begun = saved(str(overrides["run_dir"].value())) if "run_dir" in overrides else {}
-    models = {str(flatten(saved(find(str(name).strip("\"'"))) or begun).get("model.name")) for name in names}
+    models = {str(flatten(saved(find(str(name))) or begun).get("model.name")) for name in names}
     return [f"model={name}" for name in models.intersection(choices("model", folders))] if len(models) == 1 else []
 
 

@@ -72,7 +72,13 @@ def start_from(model: LanguageModel, corpus: Corpus, folders: str | Sequence[str
     folders = [folders] if isinstance(folders, str) else folders
     if not folders:
         raise UserError("trainer.from=[]: names no run", "name one, or leave it out")
-    states = [_initial_weights(model, corpus, folder, options) for folder in folders]
+    sources = [load_source(folder, corpus, "trainer.from", same_text=False) for folder in folders]
+    states = [_initial_weights(model, source, options) for source in sources]
+    one, *others = (source.options for source in sources)
+    if differing := {key for each in others for key in {**one, **each} if each.get(key) != one.get(key)}:
+        names = ", ".join(f"model.{key}" for key in sorted(differing))
+        log.warning("trainer.from: %s differ in %s; a mean of their weights makes sense only if these act in training "
+                    "alone", ", ".join(folders), names)  # fmt: skip
     state = dict(states[0])
     for name, first in state.items():
         if isinstance(first, Tensor):
@@ -88,27 +94,32 @@ def start_from(model: LanguageModel, corpus: Corpus, folders: str | Sequence[str
         Conditioned.estimate(model, corpus)  # p(c) of this corpus
 
 
-def _initial_weights(model: LanguageModel, corpus: Corpus, folder: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The state_dict of a run whose weights fit a model; see `start_from`."""
-    source = load_source(folder, corpus, "trainer.from", same_text=False)
-    theirs = source.model.state_dict()
-    shapes, own = (
-        {name: list(part.shape) for name, part in state.items() if isinstance(part, Tensor)}
-        for state in (theirs, model.state_dict())
+def _initial_weights(model: LanguageModel, source: Trained, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The state_dict of a source whose weights fit a model; see `start_from`."""
+    theirs, own = (
+        {name: part for name, part in each.state_dict().items() if isinstance(part, Tensor)}
+        for each in (source.model, model)
     )
-    for name in {**own, **shapes}:
-        if shapes.get(name) != own.get(name):
-            sizes = f"{shapes.get(name, 'absent')} there, {own.get(name, 'absent')} here"
-            unlike = [f"model.{key}={shortened(json.dumps(value))}" for key, value in source.options.items()
-                      if options.get(key, value) != value]  # fmt: skip
-            unlike = unlike if source.options["name"] == options["name"] else [f"model={source.options['name']}"]
-            raise UserError(
-                f"trainer.from: {folder} has other weights ({name}: {sizes})",
-                f"repeat its model options, or leave them out: {' '.join(unlike)}",
-            )
+    unlike = [f"model.{key}={shortened(json.dumps(value))}" for key, value in source.options.items()
+              if options.get(key, value) != value]  # fmt: skip
+    unlike = unlike if source.options["name"] == options["name"] else [f"model={source.options['name']}"]
+    advice = f"repeat its model options, or leave them out: {' '.join(unlike)}"
+    if not unlike:
+        advice = "choose another model, as this one's sizes depend on the text"
+    shapes, sizes = ({name: list(part.shape) for name, part in each.items()} for each in (theirs, own))
+    for name in {**sizes, **shapes}:
+        if shapes.get(name) != sizes.get(name):
+            unequal = f"{name}: {shapes.get(name, 'absent')} there, {sizes.get(name, 'absent')} here"
+            raise UserError(f"trainer.from: {source.folder} has other weights ({unequal})", advice)
+    names = dict[tuple[Any, ...], str]()
+    for name, part in own.items():
+        tied = names.setdefault((part.data_ptr(), part.shape), name) if part.numel() else name
+        if tied != name and not torch.equal(theirs[tied], theirs[name]):
+            raise UserError(f"trainer.from: {source.folder} has {tied} and {name} apart, and here they are one", advice)
     if source.options["name"] != options["name"]:
-        log.warning("%s is a run of model=%s, and here it is %s", folder, source.options["name"], options["name"])
-    return theirs
+        name = source.options["name"]
+        log.warning("%s is a run of model=%s, and here it is %s", source.folder, name, options["name"])
+    return source.model.state_dict()
 
 
 def load_teacher(model: LanguageModel, corpus: Corpus) -> None:

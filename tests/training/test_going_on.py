@@ -125,7 +125,9 @@ def test_what_does_not_fit_is_refused_in_a_line(source: Path, tmp_path: Path):
     assert "trainer.from: nowhere: not a run directory (there is no such folder)" in refused(
         *same, *RNN, "trainer.from=nowhere"
     )
-    assert "trainer.from=3.5: must be a string, a list of strings or null" in refused(*same, *RNN, "trainer.from=3.5")
+    assert "trainer.from=3.5: must be a string or a list, each item a string or null" in refused(
+        *same, *RNN, "trainer.from=3.5"
+    )
     assert "trainer.from=[]: names no run" in refused(*same, *RNN, "trainer.from=[]")
     assert "trainer.epochs=0: evaluates the weights of other runs" in refused(*same, *RNN, "trainer.epochs=0")
 
@@ -150,3 +152,27 @@ def test_the_mean_of_several_runs_is_evaluated_as_it_is(source: Path, tmp_path: 
     assert entry["made_from"]["trainer.from"].keys() == {str(source), str(other)}
     shutil.rmtree(other)
     assert command(*learn, several, "trainer.epochs=0", f"run_dir={tmp_path / 'mean'}").code == 0
+
+
+def test_weights_of_other_functions_are_refused_or_warned_of(source: Path, tmp_path: Path):
+    learn = [*own(tmp_path, "text", "a b c\nb a <unk>\n" * 20), *QUICK, f"corpus.vocabulary={source}"]
+    apart, relu = tmp_path / "apart", tmp_path / "relu"
+    assert command(*learn, *MODELS["rnn"], "model.tied=false", f"run_dir={apart}").code == 0
+    assert command(*learn, *MODELS["rnn"], "model.activation=relu", f"run_dir={relu}").code == 0
+    tied = command(*learn, f"trainer.from={apart}", "model.tied=true", f"run_dir={tmp_path / 'run'}").refused()
+    assert f"{apart} has embedding.weight and output.weight apart, and here they are one; repeat its model" in tied
+    assert "model.tied=false" in tied
+    assert "apart" in command(*learn, f"trainer.from=[{source},{apart}]", f"run_dir={tmp_path / 'run'}").refused()
+    both = command(*learn, f"trainer.from=[{source},{relu}]", "trainer.epochs=0", f"run_dir={tmp_path / 'run'}")
+    assert f"warning: trainer.from: {source}, {relu} differ in model.activation; a mean of their" in both.out
+    again = command(*learn, f"trainer.from=[{source},{source}]", "trainer.epochs=0", f"run_dir={tmp_path / 'again'}")
+    assert again.code == 0
+    assert "differ" not in again.out
+
+
+def test_a_sweep_over_lists_of_runs_has_their_model(source: Path, tmp_path: Path):
+    learn = [*own(tmp_path, "text", "a b c\nb a <unk>\n" * 20), *QUICK, f"corpus.vocabulary={source}"]
+    sweep = f"trainer.from=[{source},{source}],[{source}],{source}"
+    done = command("-m", *learn, sweep, "trainer.epochs=0", f"run_dir={tmp_path}/${{hydra:job.num}}")
+    assert done.code == 0, done
+    assert done.out.count("rnn on") >= 3
