@@ -35,7 +35,8 @@ class DynamicOptions(Options):
     """λ, the decay towards the trained weights per step, of a weight whose root mean square is the mean of all, and
     proportionally of others, at most 1."""
     segment: Size = 20
-    """n, the number of tokens per step."""
+    """n, the number of tokens per step. Fewer may be better, with a smaller `rate` and a larger `epsilon`, and take
+    longer."""
     epsilon: Annotated[float, Bounds(low=1e-12, high=1e30)] = 0.00001
     """ε, which is added to the root mean squares. It limits the steps for words that are rare in train. A larger rate
     needs more, such as 0.00005 for 0.0004."""
