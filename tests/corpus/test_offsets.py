@@ -1,5 +1,7 @@
 """Offsets of words lead back to the words."""
 
+import re
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -29,6 +31,7 @@ def test_there_are_as_many_as_words_and_they_are_these(line: str, first: str | N
         assert (
             word == there
             or (word in ("N", "n") and there[:1].isdigit())
+            or word.casefold().replace("’", "'") in re.sub(r"\d+", "n", there.casefold()).replace("’", "'")
             or word.casefold().replace("’", "'") in there.casefold().replace("’", "'")
         )
     assert [begin for begin, _ in offsets] == sorted(begin for begin, _ in offsets)

@@ -179,8 +179,8 @@ def test_words_are_turned_line_by_line(tokens: list[int]):
 
 
 def test_it_is_not_taken_for_a_forward_one(texts: Path, folder: Path):
-    a = trained(texts, "ngram", folder / "a", "corpus.reverse=true")
-    b = trained(texts, "ngram", folder / "b")
+    a = trained(texts, "ngram", Path("a"), "corpus.reverse=true")
+    b = trained(texts, "ngram", Path("b"))
     told = f"{a} reads lines backwards (corpus.reverse=true), and "
     assert f"{told}{b} forwards; choose" in command("--tokens", str(b), str(a), main=compare.main).refused()
     options = [f"trainer.from={a}", "model=lstm", "run_dir=c"]
