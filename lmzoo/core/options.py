@@ -75,7 +75,7 @@ class Idle:
 
 
 class Initial(Idle):
-    """Marks the type of an option of the weights before training, which those of the runs ``trainer.from`` replace."""
+    """Marks the type of an option of the initial weights alone, which has no effect with ``trainer.from``."""
 
     def __init__(self) -> None:
         super().__init__(("trainer.from",))

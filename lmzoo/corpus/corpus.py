@@ -56,7 +56,8 @@ class Corpus:
         conditions: the (L,) int64 conditions of each split's L lines, as indices of the vocabulary's conditions; empty
             if lines have no labels.
         of_files: the SHA-256 of each file of a split, for users' texts.
-        cut_from: for each split that is held out from train, the SHA-256 of the files that it is a part of.
+        cut_from: where splits are held out from train, for each split the SHA-256 of the files that it has a part of:
+            in train with the number of their lines there, else with that of the lines before.
         notes: further facts for provenance, such as the version of the source; ``unknown`` is a warning.
     """
 
@@ -68,7 +69,7 @@ class Corpus:
     true_perplexity: dict[str, float] = field(default_factory=dict)
     conditions: dict[str, Tensor] = field(default_factory=dict)
     of_files: dict[str, list[str]] = field(default_factory=dict)
-    cut_from: dict[str, set[str]] = field(default_factory=dict)
+    cut_from: dict[str, dict[str, int]] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -217,13 +217,12 @@ def text(options: TextOptions) -> Corpus:
             corpus = read(name, options.context, parts.files, form, words)
             notes = notes | {"unknown": _unknown_note(corpus, words.min_count)}
     of_files, sha256s = dict(corpus.of_files), dict(corpus.sha256)
-    if whole := sorted(set().union(*parts.cut_from.values())):
-        of_files["train"] = [*of_files["train"], *whole]
+    if parts.cut_from:
+        of_files["train"] = [*of_files["train"], *parts.cut_from.get("train", ())]
     changes = {name: value for name, value in form.options.items() if value and name not in ("unit", "subwords")}
     if changes:  # another text
         sha256s |= {split: sha256(f"{changes} {sha256s[split]}".encode()) for split in corpus.splits}
-    cut_from = {split: files for split, files in parts.cut_from.items() if split != "train"}
-    return replace(corpus, of_files=of_files, cut_from=cut_from, sha256=sha256s, notes=notes)
+    return replace(corpus, of_files=of_files, cut_from=parts.cut_from, sha256=sha256s, notes=notes)
 
 
 def _unknown_note(corpus: Corpus, least: int) -> str:

@@ -22,13 +22,13 @@ class SplitFiles(NamedTuple):
     Attributes:
         files: the files of each split; a part of a file is a file in the cache.
         parts: for each such cache file, the original file, and the number of lines before it there.
-        cut_from: for each split, the SHA-256 of the files that it has a part of.
+        cut_from: see `Corpus`.
         notes: the line numbers of each held-out split.
     """
 
     files: dict[str, Sequence[Path]]
     parts: dict[Path, tuple[Path, int]]
-    cut_from: dict[str, set[str]]
+    cut_from: dict[str, dict[str, int]]
     notes: dict[str, str]
 
     @contextlib.contextmanager
@@ -82,7 +82,7 @@ def split_holdout(files: Files, shares: Mapping[str, float], form: Form) -> Spli
             "write a sentence a line, or name a file for each split",
         )
     parts: dict[Path, tuple[Path, int]] = {}
-    cut_from, splits, notes, begin = dict[str, set[str]](), dict(files), {}, 0
+    cut_from, splits, notes, begin = dict[str, dict[str, int]](), dict(files), {}, 0
     for split, size in {"train": sum(lines) - sum(sizes.values()), **sizes}.items():
         end, first, found = begin + size, 0, []
         for file, number, sha256 in zip(files["train"], lines, sums.files, strict=True):
@@ -92,7 +92,7 @@ def split_holdout(files: Files, shares: Mapping[str, float], form: Form) -> Spli
             elif a < b:
                 found.append(_part(file, sha256, a, b, asked))
                 parts[found[-1]] = file, a
-                cut_from.setdefault(split, set()).add(sha256)
+                cut_from.setdefault(split, {})[sha256] = b if split == "train" else a
             first += number
         splits[split] = found
         if split != "train":

@@ -38,9 +38,6 @@ FREE_TO_CHANGE = {
 SOURCES = ("trainer", "from"), ("corpus", "vocabulary")
 """The options that name a source run or file in groups other than the learner's."""
 
-GO_ON = {"model.teacher"}
-"""The options of the model that name a source which a model needs in training, not where it starts."""
-
 
 class Configuration(Mapping[str, Any]):
     """The settings of a run: groups of options by name, such as ``model``, and options of the whole run.
@@ -194,9 +191,8 @@ def registries(kind: Kind) -> tuple[Registry, Registry]:
 def inherited_options(settings: Mapping[str, Any], find: Callable[[str], str]) -> dict[str, dict[str, Any]]:
     """The options of other runs that replace defaults, by group.
 
-    ``model`` has those of the run ``trainer.from``, except sources that it started from. ``corpus`` has the text
-    processing of the run ``corpus.vocabulary``. A run that has begun uses its own saved options, since the others may
-    be gone.
+    ``model`` has those of the run ``trainer.from``, except sources of that run. ``corpus`` has the text processing of
+    the run ``corpus.vocabulary``. A run that has begun uses its own saved options, since the others may be gone.
 
     Args:
         settings: a resolved Hydra configuration.
@@ -219,8 +215,7 @@ def inherited_options(settings: Mapping[str, Any], find: Callable[[str], str]) -
         if isinstance(model, dict) and model.get("name") == settings["model"]["name"]:
             models = registries(LANGUAGE_MODEL)[0]
             sources = models.sources(model) if model["name"] in models.entries else {}
-            begun_with = sources.keys() - GO_ON
-            groups["model"] = {name: value for name, value in model.items() if f"model.{name}" not in begun_with}
+            groups["model"] = {name: value for name, value in model.items() if f"model.{name}" not in sources}
     if vocabulary:
         groups["corpus"] = form_of_run(vocabulary)
     return {

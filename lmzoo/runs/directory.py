@@ -139,7 +139,7 @@ class Run(Files):
             return None
         for folder, start in self.lineage().items():
             if text.sha256 in texts_of(start).get("train", ()):
-                by = f"{folder}" if folder == self.path else f"{folder}, which {self.path} was made from,"
+                by = str(folder) if folder == self.path else f"{folder}, which {self.path} was made from,"
                 return f"{file}: is text that {by} was trained on, so its figures are better than those of others"
         return None
 

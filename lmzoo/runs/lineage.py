@@ -1,6 +1,7 @@
 """Texts that a run has seen through the runs it was made from."""
 
 import itertools
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,20 +15,22 @@ from lmzoo.runs.directory import Run, texts_of
 def leakage_warnings(sources: Mapping[str, Sequence[str]], corpus: Corpus) -> Iterator[str]:
     """Warn of ``sources``, by option, trained on valid or test text of the corpus, or selected on its test.
 
-    A split that is held out from a file is compared with runs that have read the file, too. Overlaps among the splits
+    Lines held out from a file are compared with the lines of it that a source was trained on. Overlaps among the splits
     of the corpus are in `Corpus.warnings`.
     """
     own = corpus.texts
     for option, name in ((option, name) for option, names in sources.items() for name in names):
         starts = _starts(Path(name))
         for before, split in itertools.combinations(SPLITS, 2):
-            new = own.get(split, set()) - own.get(before, set())
-            if any(texts_of(start).get(before, set()) & new for start in starts):
+            new = dict.fromkeys(own.get(split, set()) - own.get(before, set()), 0) | corpus.cut_from.get(split, {})
+            if any(first < _lines(start, before).get(text, 0) for start in starts for text, first in new.items()):
                 yield f"{option}: {name} has text of {split} as its {before}: {SAY_LESS[before]}"
-        for split, files in corpus.cut_from.items():
-            others = [start for start in starts if start["corpus"]["sha256"].get(split) != corpus.sha256[split]]
-            if any(texts_of(start).get("train", set()) & files for start in others):
-                yield f"{option}: {name} has read the file that {split} is held out from: {SAY_LESS['train']}"
+
+
+def _lines(start: Mapping[str, Any], split: str) -> dict[str, float]:
+    """The number of lines that a split of a start has of each text, from its beginning; infinite if it has all."""
+    whole = dict.fromkeys(texts_of(start).get(split, ()), math.inf)
+    return whole | start["corpus"].get("lines_of", {}) if split == "train" else whole
 
 
 def _starts(folder: Path) -> Collection[Mapping[str, Any]]:

@@ -77,8 +77,8 @@ def start_from(model: LanguageModel, corpus: Corpus, folders: str | Sequence[str
     one, *others = (source.options for source in sources)
     if differing := {key for each in others for key in {**one, **each} if each.get(key) != one.get(key)}:
         names = ", ".join(f"model.{key}" for key in sorted(differing))
-        log.warning("trainer.from: %s differ in %s; a mean of their weights makes sense only if these act in training "
-                    "alone", ", ".join(folders), names)  # fmt: skip
+        log.info("%s differ in %s; a mean of their weights makes sense only if these act in training alone",
+                 ", ".join(folders), names)  # fmt: skip
     state = dict(states[0])
     for name, first in state.items():
         if isinstance(first, Tensor):
@@ -104,13 +104,12 @@ def _initial_weights(model: LanguageModel, source: Trained, options: Mapping[str
               if options.get(key, value) != value]  # fmt: skip
     unlike = unlike if source.options["name"] == options["name"] else [f"model={source.options['name']}"]
     advice = f"repeat its model options, or leave them out: {' '.join(unlike)}"
-    if not unlike:
-        advice = "choose another model, as this one's sizes depend on the text"
     shapes, sizes = ({name: list(part.shape) for name, part in each.items()} for each in (theirs, own))
     for name in {**sizes, **shapes}:
         if shapes.get(name) != sizes.get(name):
             unequal = f"{name}: {shapes.get(name, 'absent')} there, {sizes.get(name, 'absent')} here"
-            raise UserError(f"trainer.from: {source.folder} has other weights ({unequal})", advice)
+            other = "choose another model, as the sizes of this one depend on the text"
+            raise UserError(f"trainer.from: {source.folder} has other weights ({unequal})", advice if unlike else other)
     names = dict[tuple[Any, ...], str]()
     for name, part in own.items():
         tied = names.setdefault((part.data_ptr(), part.shape), name) if part.numel() else name
@@ -119,6 +118,8 @@ def _initial_weights(model: LanguageModel, source: Trained, options: Mapping[str
     if source.options["name"] != options["name"]:
         name = source.options["name"]
         log.warning("%s is a run of model=%s, and here it is %s", source.folder, name, options["name"])
+    if (teacher := source.options.get("teacher")) and not options.get("teacher"):
+        log.info("%s had model.teacher=%s, and here there is no teacher", source.folder, teacher)
     return source.model.state_dict()
 
 

@@ -47,7 +47,9 @@ def origins(named: Mapping[str, Sequence[str]], unit: Unit) -> Origins:
 
 def provenance(corpus: Corpus, made_from: Origins) -> dict[str, Any]:
     """Record this process, the corpus, and other sources."""
-    files = {"files": corpus.of_files} if corpus.of_files else {}
+    files: dict[str, Any] = {"files": corpus.of_files} if corpus.of_files else {}
+    if "train" in corpus.cut_from:
+        files["lines_of"] = corpus.cut_from["train"]
     return {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "argv": [Path(sys.argv[0]).name, *sys.argv[1:]],

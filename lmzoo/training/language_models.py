@@ -22,7 +22,6 @@ from lmzoo.protocol.perplexity import Score, logprob_error, perplexity, score, t
 from lmzoo.protocol.sampling import sample
 from lmzoo.reports.board import Board
 from lmzoo.runs.command_options import TrainOptions
-from lmzoo.runs.configuration import GO_ON
 from lmzoo.runs.device import resolve_device
 from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import build_model
@@ -51,7 +50,7 @@ class Learning(Learner):
         self.trainer_options = call(TrainerOptions, options.trainer, "trainer.")
         models.check(options.model)
         begun, others = self.trainer_options.from_, models.sources(options.model)
-        if begun is not None and (starts := others.keys() - GO_ON):
+        if begun is not None and (starts := others.keys() - {"model.teacher"}):  # a teacher goes with any start
             raise UserError(
                 f"trainer.from={begun}: is where the model starts, and so is {min(starts)}", "leave one out"
             )
@@ -129,7 +128,7 @@ class Learning(Learner):
                 scores[split] = Score(logprobs)
             if split == "valid" and trainer.descent is None:  # else it has been shown in training
                 self.show(trainer.progress, {"perplexity/valid": scores[split].perplexity})
-        results = described(scores, model, corpus, trainer.progress)
+        results = results_of(scores, model, corpus, trainer.progress)
         if trainer.descent is not None:
             results["precision"] = trainer.options.precision
         return results
@@ -152,8 +151,8 @@ def describe_corpus(corpus: Corpus) -> str:
     return f"{size}; {UNK} is {', '.join(shares)}"
 
 
-def described(scores: Mapping[str, Score], model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[str, Any]:
-    """The results of a trained model, whose scores of valid and test are given."""
+def results_of(scores: Mapping[str, Score], model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[str, Any]:
+    """The contents of ``results.json``, from the scores of valid and test."""
     figures: dict[str, Any] = {
         "corpus": corpus.name,
         "context": corpus.context,

@@ -117,20 +117,21 @@ def test_lines_held_out_from_a_file_that_a_source_has_read_are_reported(texts: P
         return [line for line in done.out.splitlines() if "trainer.from" in line]
 
     def found(source: str, *splits: str) -> list[str]:
-        read = "has read the file that {} is held out from: " + TOLD
-        return [f"warning: trainer.from: {source} {read.format(split)}" for split in splits]
+        return [f"warning: trainer.from: {source} has text of {split} as its train: {TOLD}" for split in splits]
 
     assert command(*learn, "corpus.valid=c.txt", "corpus.unknown=true", "run_dir=whole").code == 0
     assert command(*learn, "corpus.vocabulary=whole", "corpus.valid=20%", "run_dir=fifth").code == 0
+    assert command(*learn, "corpus.vocabulary=whole", "corpus.valid=5%", "run_dir=twentieth").code == 0
     assert command(*learn, "corpus.vocabulary=whole", "corpus.valid=10%", "corpus.test=10%", "run_dir=same").code == 0
     assert warned("whole", "from_whole") == found("whole", "valid", "test")
-    assert warned("fifth", "from_fifth") == found("fifth", "valid", "test")
+    assert warned("fifth", "from_fifth") == []
+    assert warned("twentieth", "from_twentieth") == found("twentieth", "valid", "test")
     assert warned("same", "from_same") == []
     assert warned("from_whole", "chain") == found("from_whole", "valid", "test")
     assert warned("same", "truncated", "trainer.first_tokens=100") == []
     warning = "novel: is text that whole, which from_d was made from, was trained on, so its figures are better"
-    made = [*learn, "corpus.train=d.txt", "corpus.valid=d.txt", "corpus.vocabulary=whole", "trainer.from=whole"]
-    assert command(*(each for each in made if each != "corpus.train=novel"), "run_dir=from_d").code == 0
+    made = [*learn[:1], *learn[2:], "corpus.train=d.txt", "corpus.valid=d.txt", "corpus.vocabulary=whole"]
+    assert command(*made, "trainer.from=whole", "run_dir=from_d").code == 0
     assert warning in command("from_d", "novel", main=evaluate.main).err
 
 

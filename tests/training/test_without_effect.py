@@ -247,6 +247,15 @@ def test_a_run_that_a_model_without_steps_starts_from_is_refused_and_not_called_
     assert "no effect" not in told.out
 
 
+def test_options_of_the_start_and_of_steps_are_without_effect_on_the_weights_of_a_run(place: Path, folder: Path):
+    base = f"trainer.from={place / 'base'}"
+    line = [*SMALL, "corpus.context=sentence", base, "model.init=0.2", "trainer.clip=2", "trainer.epochs=0"]
+    steps, start = notes(command(*(option for option in line if option != "trainer.epochs=2"), "run_dir=run"))
+    assert start == f"no effect with {base}: model.init"
+    assert steps.startswith("no effect with trainer.epochs=0: ")
+    assert steps.endswith(", trainer.clip")
+
+
 def test_labels_and_vectors_tell_it_too(place: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(place)
     crf, skipgram = OTHERS["crf"][1], OTHERS["skipgram"][1]
