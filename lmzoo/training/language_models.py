@@ -57,8 +57,8 @@ class Learning(Learner):
         optimizers.check(options.optimizer)
         schedules.check(options.schedule)
         corpus, words = dict(options.corpus), options.corpus.get("vocabulary")
-        if words and not Path(words).exists() and run.config_file.exists():  # the run has the same words
-            corpus["vocabulary"] = str(run.path)
+        if isinstance(words, str) and not Path(words).exists() and run.config_file.exists():
+            corpus["vocabulary"] = str(run.path)  # the run has the same words
         self.corpus = load_corpus(corpus).truncated(self.trainer_options.first_tokens)
         if "valid" not in self.corpus.splits:
             raise UserError(f"corpus {self.corpus.name} needs corpus.valid", "name a file, or 5% to take it from train")

@@ -128,6 +128,7 @@ def test_what_does_not_fit_is_refused_in_a_line(source: Path, tmp_path: Path):
     assert "trainer.from=3.5: must be a string or a list, each item a string or null" in refused(
         *same, *RNN, "trainer.from=3.5"
     )
+    assert "corpus.vocabulary=-0.1: must be a string or null" in refused(*text, *RNN, "corpus.vocabulary=-0.1")
     assert "trainer.from=[]: names no run" in refused(*same, *RNN, "trainer.from=[]")
     assert "trainer.epochs=0: evaluates the weights of other runs" in refused(*same, *RNN, "trainer.epochs=0")
 
