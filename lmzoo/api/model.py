@@ -32,6 +32,7 @@ from lmzoo.protocol.lines import (
 )
 from lmzoo.protocol.perplexity import Score, validated
 from lmzoo.runs.external import require_words
+from lmzoo.runs.lineage import training_text_warning
 from lmzoo.runs.results import perplexities
 
 log = logging.getLogger(__name__)
@@ -223,7 +224,7 @@ class Loaded(Predictor):
             lines += int((part.tokens == EOS_ID).sum())
             unknown += int((~self._known[part.tokens]).sum())
         warn(unknown_warning(unknown, score.tokens, str(text)))
-        warn(None if of_split else self.run.training_text_warning(Path(text)))
+        warn(None if of_split else training_text_warning(self.run, Path(text)))
         if self.context == "stream" and not (context or of_split):
             warn(stream_warning(self.model, lines, 'context="sentence"'))
         return score.perplexity

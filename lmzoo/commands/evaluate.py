@@ -15,6 +15,7 @@ from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.protocol.lines import known_words, scored_parts, stream_warning
 from lmzoo.protocol.perplexity import Score, perplexity, text_logprobs, validated
 from lmzoo.runs.external import open_model, run_at
+from lmzoo.runs.lineage import training_text_warning
 from lmzoo.runs.results import finite, perplexities
 
 ROUNDED = 0.01
@@ -77,7 +78,7 @@ def evaluate(run_dir: Path, text: str, context: Context | None = None, device: s
     warning = None
     if text not in SPLITS:
         advice = stream_warning(model, lines, "--context sentence") if memory == "stream" and not context else None
-        warning = "; ".join(filter(None, [run.training_text_warning(Path(text)), advice]))
+        warning = "; ".join(filter(None, [training_text_warning(run, Path(text)), advice]))
     elif memory == config["corpus"]["context"] and (results := run.results()):
         recorded = perplexities(results).get(text, measured.perplexity)
         if not math.isclose(recorded, measured.perplexity, rel_tol=ROUNDED):

@@ -30,6 +30,7 @@ from lmzoo.reports.surprisal import BEFORE, Row, word_rows
 from lmzoo.reports.table import cell, tab_lines, table_bytes
 from lmzoo.runs.directory import Run
 from lmzoo.runs.external import open_model, require_words
+from lmzoo.runs.lineage import training_text_warning
 from lmzoo.runs.listing import names
 from lmzoo.runs.results import finite
 
@@ -128,7 +129,7 @@ def _opened(folder: Path, arguments: argparse.Namespace) -> _Opened:
 def _warn_of_text(opened: _Opened, arguments: argparse.Namespace) -> None:
     """Warn of what belongs to a run and its text, before results are printed."""
     warn_of(opened.run, opened.vocabulary)
-    warn(None if arguments.text in SPLITS else opened.run.training_text_warning(text_file(arguments)))
+    warn(None if arguments.text in SPLITS else training_text_warning(opened.run, text_file(arguments)))
 
 
 def _conclude(opened: _Opened, sums: "Sums", unit: str, arguments: argparse.Namespace, name: str = "") -> None:

@@ -18,7 +18,6 @@ from lmzoo.core.files import sha256
 from lmzoo.core.plugins import require_plugins
 from lmzoo.corpus import Corpus, Vocabulary, load_corpus
 from lmzoo.corpus.corpus import SPLITS
-from lmzoo.corpus.encoded import text_checksums
 from lmzoo.corpus.form import Form
 from lmzoo.corpus.subwords import Kind, Subwords
 from lmzoo.corpus.user_files import CONDITIONS, SCORES
@@ -52,12 +51,6 @@ FILES = (*WRITTEN_FIRST, "last.pt", *WEIGHTS_FILES, *LABELLED, "results.json")
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
 """Error numbers of the system for disks that are full, broken or not writable."""
-
-
-def texts_of(start: Mapping[str, Any]) -> dict[str, set[str]]:
-    """The SHA-256 of each split, and of its files, in a record of `Run.starts`."""
-    files = start["corpus"].get("files", {})
-    return {split: {checksum, *files.get(split, ())} for split, checksum in start["corpus"]["sha256"].items()}
 
 
 class Run(Files):
@@ -131,29 +124,6 @@ class Run(Files):
                 f"{self.path}: was trained on other words than corpus {corpus.name} has now",
                 "use the version of lmzoo, or of the plug-in, that the run began with, or choose another run_dir",
             )
-
-    def training_text_warning(self, file: Path) -> str | None:
-        """A warning if a file is text of train, or one of its files, of the run or of a run that it was made from."""
-        text = text_checksums([file], Form.of(self.config()["corpus"]))
-        if text is None:
-            return None
-        for folder, start in self.lineage().items():
-            if text.sha256 in texts_of(start).get("train", ()):
-                by = str(folder) if folder == self.path else f"{folder}, which {self.path} was made from,"
-                return f"{file}: is text that {by} was trained on, so its figures are better than those of others"
-        return None
-
-    def lineage(self) -> dict[Path, dict[str, Any]]:
-        """The first start, as in `starts`, of this run and of all readable runs that it was made from, by folder."""
-        found = {self.path: self.starts()[0]}
-        folders = [self.path]
-        for folder in folders:  # which grows
-            for source in (Path(name) for names in found[folder]["made_from"].values() for name in names):
-                if source not in found and source.is_dir():
-                    with contextlib.suppress(UserError):
-                        found[source] = Run(source).starts()[0]
-                        folders.append(source)
-        return found
 
     def recorded_corpus(self) -> dict[str, Any]:
         """The corpus at the first start, as recorded by `provenance`: its name, the ``sha256`` of each split, notes."""
